@@ -421,8 +421,12 @@ crate::parameters::table! {
         /// in it: less is wind.
         CLIMB_STRAIGHT_MIN: f32 = 0.6;
         /// The smallest net height of a climb or ride, per m/s of the mean standard error of its
-        /// slope: four times the roughness of the height from which this error comes.
+        /// slope, and of a ride per m/s of the usual deviation of the slope before it: four times
+        /// the roughness of the height from which this error comes.
         CLIMB_ROUGH_SEC: f32 = 20.0;
+        /// The weight of a new second in the usual slope of the height and in the deviation from
+        /// it: 20 s contain several gusts, of 3 s each (World Meteorological Organization).
+        SWAY_NEW: f32 = 0.05;
     }
 
     /// The path that the courier walks back (contract 4, research 2.3).

@@ -15,8 +15,10 @@ use super::constants::{
 };
 use super::decode::State;
 use super::frame::KeptFrame;
+use super::sway::Sway;
 use super::tally::{Counted, Tally};
 use crate::context::SessionContext;
+use crate::event_log::EventLog;
 use crate::floors::floors_of_climb;
 use crate::window::WINDOW_MS;
 
@@ -263,6 +265,28 @@ impl Run {
         self.height_m().unwrap_or(self.ride_m)
     }
 
+    /// Returns whether a ride leads so far up or down that it is no door's swing of the pressure. A
+    /// cabin pushes the body. Without a push the air caused the change, unless the way is long.
+    fn is_high_ride(&self) -> bool {
+        let is_pushed = self.tally.of(Counted::Push) > 0;
+        let min_m = if self.is_under_sky() && !(self.is_by_body() && is_pushed) {
+            RIDE_UNDER_SKY_HEIGHT_M_MIN
+        } else if is_pushed {
+            RIDE_HEIGHT_M_MIN
+        } else {
+            RIDE_UNFELT_HEIGHT_M_MIN
+        };
+        self.is_straight(min_m)
+    }
+
+    /// Returns whether the run is an apparent ride of which moving air may be the cause: the height
+    /// swayed as much before it.
+    pub(super) fn is_ride_by_air(&self, sway: &Sway) -> bool {
+        self.state == State::Ride
+            && self.height_after_m.is_some()
+            && (!self.is_high_ride() || sway.explains(self.rise_m()))
+    }
+
     /// Returns whether the run is an event by itself.
     pub(super) fn qualifies(&self) -> bool {
         let duration_ms = self.duration_ms();
@@ -292,19 +316,9 @@ impl Run {
                 };
                 duration_ms >= CLIMB_MS_MIN && self.is_straight(min_m)
             }
-            // A cabin pushes the body. Without a push the air caused the change, unless the way is
-            // long.
             State::Ride => {
-                let is_felt = self.is_by_body() && self.tally.of(Counted::Push) > 0;
-                let min_m = if self.is_under_sky() && !is_felt {
-                    RIDE_UNDER_SKY_HEIGHT_M_MIN
-                } else if self.tally.of(Counted::Push) > 0 {
-                    RIDE_HEIGHT_M_MIN
-                } else {
-                    RIDE_UNFELT_HEIGHT_M_MIN
-                };
                 let is_carried = self.carried_sec >= u16::from(CREEP_SEC_MIN);
-                self.is_straight(min_m) && !self.is_ramp() && !is_carried
+                self.is_high_ride() && !self.is_ramp() && !is_carried
             }
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
@@ -413,6 +427,16 @@ impl Run {
             direction,
             height_cm: height_m.map(|height_m| (height_m * 100.0).round() as u32),
         }
+    }
+
+    /// Closes the event that the run is.
+    pub(super) fn close(&self, context: &SessionContext, log: &mut EventLog) {
+        log.close(
+            event_type(self.state),
+            self.end_ms,
+            self.confidence(context),
+            self.metadata(context),
+        );
     }
 
     /// Returns the confidence of the run.

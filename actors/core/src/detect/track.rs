@@ -19,6 +19,7 @@ use super::height::LoneRide;
 use super::occupancy::Occupancy;
 use super::run::{Run, event_type};
 use super::short_queue::ShortQueue;
+use super::sway::Sway;
 use super::tally::Counted;
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
@@ -38,6 +39,7 @@ pub(super) struct Arbiter {
     /// The time of the newest height.
     height_ms: u32,
     occupancy: Occupancy,
+    sway: Sway,
     /// Whether a stay or a walk was seen. Before that, the state may be a vehicle on a hill whose
     /// first fix is still to come.
     has_stood: bool,
@@ -104,6 +106,7 @@ impl Arbiter {
             state
         };
         self.occupancy.observe(frame, state);
+        self.sway.observe(frame, state);
         self.append(frame, state, &before);
         self.resolve(context, log);
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= t_ms) {
@@ -179,7 +182,7 @@ impl Arbiter {
         }
         if let Some(mut event) = self.event.take() {
             event.end_ms = event.end_ms.min(start_ms);
-            close(context, &event, log);
+            event.close(context, log);
         }
         self.pending = ShortQueue::default();
         let run = Run {
@@ -215,7 +218,7 @@ impl Arbiter {
                 event.end_ms = t_ms;
             }
             event.end_ms = event.end_ms.min(t_ms);
-            close(context, &event, log);
+            event.close(context, log);
         }
         *self = Self {
             occupancy: self.occupancy,
@@ -243,9 +246,7 @@ impl Arbiter {
     /// Appends a second; `before` is the newest heights before it.
     fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
         let last_ms = self.last_ms.unwrap_or(u32::MAX);
-        if state != State::Climb {
-            self.settle_climb();
-        }
+        self.settle_newest(state);
         let newest = self.pending.last_mut().or(self.event.as_mut());
         if let Some(run) = newest.filter(|run| run.state == state) {
             let [.., before_m] = before;
@@ -272,18 +273,25 @@ impl Arbiter {
         self.pending.push(second);
     }
 
-    /// Makes the newest waiting run a walk, if it was an apparent climb on the level and has ended.
-    /// It continues a walk before it.
-    fn settle_climb(&mut self) {
+    /// Gives the newest waiting run, if `state` ends it, the state that it shows as a whole: an
+    /// apparent climb on the level is a walk, and an apparent ride in moving air is a rest. It
+    /// continues a run of that state before it.
+    fn settle_newest(&mut self, state: State) {
         let Some((newest, before)) = self.pending.split_last_mut() else {
             return;
         };
-        if !newest.is_level_walk() {
+        let shown = if newest.state == state {
             return;
-        }
-        newest.state = State::Walk;
-        if let Some(walk) = before.last_mut().filter(|run| run.state == State::Walk) {
-            walk.absorb(newest);
+        } else if newest.is_level_walk() {
+            State::Walk
+        } else if newest.is_by_body() && newest.is_ride_by_air(&self.sway) {
+            State::Still
+        } else {
+            return;
+        };
+        newest.state = shown;
+        if let Some(run) = before.last_mut().filter(|run| run.state == shown) {
+            run.absorb(newest);
             self.pending.pop();
         }
         self.rejoin();
@@ -441,7 +449,9 @@ impl Arbiter {
         {
             return false;
         }
-        run.qualifies() && (may_climb || !matches!(run.state, State::Climb | State::Ride))
+        run.qualifies()
+            && !run.is_ride_by_air(&self.sway)
+            && (may_climb || !matches!(run.state, State::Climb | State::Ride))
     }
 
     fn first_qualified(&self) -> Option<usize> {
@@ -451,7 +461,7 @@ impl Arbiter {
     /// Ends the event. The run at `place` is the next event, and the runs before it are not events.
     fn advance(&mut self, context: &SessionContext, place: usize, log: &mut EventLog) {
         if let Some(event) = self.event.take() {
-            close(context, &event, log);
+            event.close(context, log);
         }
         let Some(run) = self.pending.get(place).copied() else {
             return;
@@ -487,13 +497,4 @@ fn mean(heights_m: &[Option<f32>; 3]) -> Option<f32> {
         count += 1.0;
     }
     (count > 0.0).then(|| sum_m / count)
-}
-
-fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
-    log.close(
-        event_type(event.state),
-        event.end_ms,
-        event.confidence(context),
-        event.metadata(context),
-    );
 }

@@ -9,7 +9,7 @@ use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::stays::Stay;
 use super::place::{Places, arrival};
-use super::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
+use super::scoring_context::{BodyState, ScoringContext, body_state, event_end_ms, overlap_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
     PARKED_BEFORE_MS, SAME_DOOR_MARKED_SIGMAS, SAME_DOOR_SIGMAS,
@@ -71,10 +71,7 @@ pub(crate) fn count(
             continue;
         };
         let span = (first.from_ms, last.to_ms);
-        let at_door_ms = visit
-            .iter()
-            .map(|stay| stay.length_ms())
-            .fold(0, u32::saturating_add);
+        let at_door_ms = at_door_ms(ctx, places, visit);
         let length_sec = seconds(at_door_ms);
         let text = format!(
             "Visit {} to the door lasted {} s.",
@@ -146,6 +143,7 @@ fn stays_at_door<'v, 's>(
             || ctx
                 .walked_m(a.to_ms, b.from_ms)
                 .is_some_and(|walked_m| walked_m <= ASIDE_M)
+            || is_paced(ctx, a, b)
     };
     let pairs = |range: core::ops::Range<usize>| visit.get(range).unwrap_or_default().windows(2);
     let before = pairs(0..place + 1)
@@ -158,13 +156,71 @@ fn stays_at_door<'v, 's>(
     visit.get(place - before..=place + after).unwrap_or(visit)
 }
 
+/// Returns the time spent at the door in a visit, in milliseconds. A courier who paces between two
+/// stays has not left the door.
+fn at_door_ms(ctx: &ScoringContext<'_>, places: &Places, visit: &[&Stay]) -> u32 {
+    let is_between =
+        |a: &Stay, b: &Stay, other: &Stay| a.to_ms <= other.from_ms && other.to_ms <= b.from_ms;
+    let stayed = visit.iter().map(|stay| stay.length_ms());
+    let paced = visit.windows(2).filter_map(|pair| match pair {
+        [a, b] => {
+            let stayed_elsewhere = places.stays.iter().any(|other| is_between(a, b, other));
+            (!stayed_elsewhere && is_paced(ctx, a, b)).then(|| b.from_ms.saturating_sub(a.to_ms))
+        }
+        _ => None,
+    });
+    stayed.chain(paced).fold(0, u32::saturating_add)
+}
+
+/// Returns whether the courier paced between two stays in the open: walks that are each too short to
+/// leave a door took turns with pauses, and the positions show no way on, because they are nearer to
+/// each other than their uncertainty, or than half of the way.
+fn is_paced(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> bool {
+    let (Some(from), Some(to)) = (a.estimate, b.estimate) else {
+        return false;
+    };
+    let walked_m = |from_ms: u32, to_ms: u32| ctx.walked_m(from_ms, to_ms).unwrap_or(0.0);
+    let uncertain_m = libm::hypotf(from.sigma_m, to.sigma_m);
+    let is_back =
+        from.place.distance_m(to.place) <= uncertain_m.max(walked_m(a.to_ms, b.from_ms) / 2.0);
+    let walks = walks_between(ctx, a, b);
+    is_back
+        && walks.len() > 1
+        && walks.iter().all(|walk| walked_m(walk.0, walk.1) < LEFT_M)
+        && !ctx.is_indoors(a.to_ms, b.from_ms)
+}
+
+/// Returns the walks between two stays, with pauses between them.
+fn walks_between(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> Vec<(u32, u32)> {
+    let mut walks: Vec<(u32, u32)> = Vec::new();
+    let mut is_walking = false;
+    for window in ctx.windows(a.to_ms, b.from_ms) {
+        match (body_state(window), walks.last_mut()) {
+            (BodyState::Moving, Some(walk)) if is_walking => walk.1 = window.end_ms(),
+            (BodyState::Moving, _) => {
+                walks.push((window.t_ms, window.end_ms()));
+                is_walking = true;
+            }
+            (BodyState::Still, _) => is_walking = false,
+            (BodyState::Unknown, _) => {}
+        }
+    }
+    walks
+}
+
 /// Returns whether `stay` was at the same door: the same place within position accuracy, the same
 /// floor, and not at the vehicle.
 fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
     }
-    if stay.is_before_ride || (stay.is_passage && !is_left_for(ctx, door, stay)) {
+    let is_paced = if stay.from_ms < door.from_ms {
+        is_paced(ctx, stay, door)
+    } else {
+        is_paced(ctx, door, stay)
+    };
+    let is_passage = stay.is_passage && !is_paced;
+    if stay.is_before_ride || (is_passage && !is_left_for(ctx, door, stay)) {
         return false;
     }
     if !stay.is_marked && !stay.has_arrival_mark && arrival::is_driven_to(ctx, stay) {
@@ -190,7 +246,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     } else {
         SAME_DOOR_SIGMAS
     } * uncertain_m.min(2.0 * LEFT_M);
-    let within_m = if stay.is_passage { 0.0 } else { within_m };
+    let within_m = if is_passage { 0.0 } else { within_m };
     if apart_m > LEFT_M.max(within_m) {
         return false;
     }
@@ -248,8 +304,8 @@ fn is_left_for(ctx: &ScoringContext<'_>, door: &Stay, stay: &Stay) -> bool {
 /// Returns whether the courier left the door between two stays there.
 fn has_left(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let walked_m = ctx.walked_m(before.to_ms, after.from_ms);
-    walked_m.is_some_and(|walked_m| walked_m >= LEFT_WALK_M)
-        || is_seen_away(ctx, door, before, after)
+    let has_walked = walked_m.is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
+    (has_walked && !is_paced(ctx, before, after)) || is_seen_away(ctx, door, before, after)
 }
 
 /// Returns whether a drive, the height or a fix shows the courier away from the door between two

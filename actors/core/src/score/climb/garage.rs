@@ -13,7 +13,7 @@ use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, me
 use crate::window::Fix;
 
 /// Returns the rise from the street to the parked vehicle, which is negative. Returns `None` unless
-/// the vehicle went down where reception was lost, and reception stayed lost until `until_ms`.
+/// the vehicle went down where reception was lost or degraded, and it stayed so until `until_ms`.
 pub(super) fn rise_to_vehicle(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
@@ -21,11 +21,14 @@ pub(super) fn rise_to_vehicle(
 ) -> Option<Rise> {
     foot.parked_ms?;
     let street_ms = last_good_fix_ms(ctx, foot.from_ms, until_ms)?;
-    let is_lost = ctx.events(EventType::GpsLost).any(|event| {
-        let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
-        overlap_ms(span, (street_ms, until_ms)) > 0
-    });
-    if !is_lost {
+    let is_poor = ctx
+        .events(EventType::GpsLost)
+        .chain(ctx.events(EventType::GpsDegraded))
+        .any(|event| {
+            let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
+            overlap_ms(span, (street_ms, until_ms)) > 0
+        });
+    if !is_poor {
         return None;
     }
     let street = ctx

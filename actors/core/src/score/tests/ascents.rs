@@ -103,6 +103,22 @@ fn from_below(phone: Phone, depth_m: f64, is_covered: bool) -> Score {
     level(phone, 0.0).drive(-500.0, 0.0).score()
 }
 
+/// As below, on a phone that locates itself by stations in the garage: reception is degraded, and not
+/// lost.
+#[test]
+fn stations_in_a_garage_do_not_hide_its_depth() {
+    for error in ERRORS {
+        let mut phone = Phone::new(error, 5).address("floor", json!(4));
+        phone.by_stations = true;
+        let score = from_below(phone, 2.8, true);
+        assert!(
+            score.summary.right_doorstep,
+            "{error:?}: {:#?}",
+            score.evidence
+        );
+    }
+}
+
 /// From a garage one storey below the street, five storeys lead to the fourth floor. The address's
 /// neighbours are not confirmed, although one of them is the fifth storey above the garage.
 #[test]

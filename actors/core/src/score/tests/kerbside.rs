@@ -13,10 +13,12 @@ use crate::score::MarkName;
 fn at_the_kerb(phone: Phone, metres: f64, elevator: bool) -> Phone {
     let wait = |phone: Phone| if elevator { phone.stay(12) } else { phone };
     let phone = phone.drive(0.0, -11.0).stay(10).walk(0.0, -8.5).stay(15);
-    let phone = wait(phone.go_in().walk(0.0, -5.9)).walk(2.6, -5.9).stay(3);
-    let phone = phone.walk(2.6, -3.3).climb(metres, elevator);
-    let phone = phone.walk(10.0, -3.3).stay(35);
-    let phone = wait(phone.walk(2.6, -3.3)).climb(-metres, elevator);
+    let phone = wait(phone.go_in().walk(0.0, -5.9).stay(6))
+        .walk(2.6, -5.9)
+        .stay(6);
+    let phone = phone.walk(2.6, -4.6).climb(metres, elevator);
+    let phone = phone.walk(10.0, -4.6).stay(35);
+    let phone = wait(phone.walk(2.6, -4.6)).climb(-metres, elevator);
     let phone = phone.walk(0.0, -8.5).come_out().walk(0.0, -11.0);
     phone.stay(10).drive(-500.0, -30.0)
 }

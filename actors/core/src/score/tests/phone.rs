@@ -50,6 +50,7 @@ pub(super) struct Phone {
     at: (f64, f64),
     height_m: f64,
     wander: (f64, f64),
+    gust: f64,
     /// The steps up to each second.
     steps: Vec<f64>,
     indoors_since: Option<f64>,
@@ -67,6 +68,8 @@ pub(super) struct Phone {
     pub(super) frugal: bool,
     /// Whether the phone reports only mean and spread of the body's motion.
     pub(super) terse: bool,
+    /// Whether it locates itself by stations where reception is lost, good to 30 m.
+    pub(super) by_stations: bool,
     /// Whether its fixes always report a speed of 0.
     pub(super) mute: bool,
     /// The step to which the phone's barometer rounds, hPa.
@@ -88,6 +91,8 @@ pub(super) struct Phone {
     /// The seconds from pressure to pressure, and the roughness of the pressure, hPa.
     pub(super) pressure_every: f64,
     pub(super) rough_hpa: f64,
+    /// The strength of gusts in the open, hPa. Each lasts some seconds.
+    pub(super) gust_hpa: f64,
     /// The difference between the pressure in a house and in the street, hPa.
     pub(super) house_hpa: f64,
     /// The metres added to the accuracy of each fix.
@@ -113,6 +118,7 @@ impl Phone {
             at: (-800.0, -30.0),
             height_m: 0.0,
             wander: (0.0, 0.0),
+            gust: 0.0,
             steps: vec![1_000.0],
             indoors_since: None,
             silent: false,
@@ -135,6 +141,7 @@ impl Phone {
             soft: false,
             frugal: false,
             terse: false,
+            by_stations: false,
             mute: false,
             round_hpa: None,
             fix_every: 1.0,
@@ -148,6 +155,7 @@ impl Phone {
             grade: 0.0,
             pressure_every: 1.0,
             rough_hpa: 0.01,
+            gust_hpa: 0.0,
             house_hpa: 0.0,
             vaguer_m: 0.0,
             ends_after: 0.0,
@@ -219,8 +227,17 @@ impl Phone {
             self.locate(speed_mps);
         }
         let house_hpa = self.indoors_since.map_or(0.0, |_| self.house_hpa);
+        if self.gust_hpa > 0.0 {
+            self.gust = 0.8 * self.gust + 0.6 * self.noise();
+        }
+        let gust_hpa = if self.indoors_since.is_none() {
+            self.gust_hpa * self.gust
+        } else {
+            0.0
+        };
         let hpa = 1_013.25 * libm::exp(-self.height_m / 8_434.0)
             + house_hpa
+            + gust_hpa
             + self.rough_hpa * self.chance();
         let hpa = match self.round_hpa {
             Some(step) => (hpa / step).round() * step,
@@ -267,6 +284,7 @@ impl Phone {
         let accuracy = match indoors {
             None => 5.0,
             Some(sec) if sec <= 15.0 => 5.0 + 6.0 * sec,
+            Some(_) if self.by_stations => 30.0,
             Some(_) => return,
         };
         let accuracy = accuracy + self.vaguer_m;

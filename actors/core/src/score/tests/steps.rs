@@ -82,10 +82,10 @@ fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
 fn a_late_counter_does_not_change_the_time_at_the_door() {
     for late_sec in [0, 3, 5, 7, 9] {
         let mut phone = floor(Phone::new(Error::Wander, 3), 5);
-        (phone.count_late, phone.count_every) = (late_sec, 2.0);
+        phone.count_late = late_sec;
         let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0).go_in();
         let phone = phone.walk(0.0, 2.0).stay(15).climb(15.0, true);
-        let phone = phone.walk(5.0, 2.0).stay(25).walk(0.0, 2.0).stay(18);
+        let phone = phone.walk(2.6, 2.0).stay(25).walk(0.0, 2.0).stay(18);
         let phone = phone.climb(-15.0, true).walk(0.0, -8.0).come_out();
         let score = go(phone.walk(0.0, -30.0)).score();
         let door = score.metrics.time_at_door_sec;

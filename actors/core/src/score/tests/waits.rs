@@ -4,9 +4,10 @@ use porchlight_schema::insight::ReasonCode;
 
 use super::acts::{arrive, leave};
 use super::contract::ERRORS;
-use super::errands::{come, floor, go};
+use super::errands::{come, floor, go, house};
 use super::phone::{Error, Phone};
 use super::script::{FULL, Kit};
+use super::spans;
 use crate::score::MarkName;
 
 /// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
@@ -134,4 +135,50 @@ fn a_wait_outside_the_entrance_is_no_visit_to_a_flat() {
     script = script.stay(45).mark(MarkName::HandedOver);
     let score = leave(script.walk_to(2.0, 0.0).come_out()).score();
     assert_eq!(score.summary.attempt_cycles, 1, "{:#?}", score.evidence);
+}
+
+/// Gusts of wind at the door of a house move the pressure by more than a storey. The courier rings,
+/// waits and gives the parcel: this is one stay, and no ride.
+#[test]
+fn gusts_at_the_door_are_no_ride() {
+    for seed in 1..7 {
+        let mut phone = Phone::new(Error::Wander, seed);
+        (phone.gust_hpa, phone.vaguer_m) = (0.12, 10.0);
+        let score = house(phone).score();
+        let door = score.metrics.time_at_door_sec;
+        assert!(
+            door.is_some_and(|door| (door - 35.0_f64).abs() <= 4.0),
+            "seed {seed}: {door:?} {:?}",
+            spans(&score)
+        );
+        assert_ne!(score.summary.elevator_used, Some(true), "seed {seed}");
+    }
+}
+
+/// The courier paces before the door while he calls the customer. He does not leave the door.
+#[test]
+fn a_courier_who_paces_before_the_door_stays_there() {
+    for seed in 1..4 {
+        for pause in [3, 5, 10] {
+            let phone = come(Phone::new(Error::Wander, seed)).walk(0.0, -30.0);
+            let mut phone = phone.walk(0.0, -2.0);
+            let came_sec = phone.now_sec();
+            phone = phone.stay(12);
+            phone.walk_mps = 0.8;
+            for _ in 0..4 {
+                phone = phone.walk(2.4, -2.5).stay(pause).walk(0.0, -2.0).stay(4);
+            }
+            phone = phone.stay(10).mark("handed_over").stay(3);
+            let at_door_sec = phone.now_sec() - came_sec;
+            phone.walk_mps = 1.3;
+            let score = go(phone.walk(0.0, -30.0)).score();
+            let door = score.metrics.time_at_door_sec;
+            assert!(
+                door.is_some_and(|door| (door - at_door_sec).abs() <= 0.2 * at_door_sec),
+                "seed {seed}, pauses of {pause} s: {door:?} of {at_door_sec} {:?}",
+                spans(&score)
+            );
+            assert_eq!(score.summary.attempt_cycles, 1, "seed {seed}");
+        }
+    }
 }
