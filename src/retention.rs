@@ -166,6 +166,12 @@ impl Sweeper {
                 "data older than its retention deleted, by number of sessions and of groups of audit lines"
             );
         }
+        if swept.failures > 0 {
+            tracing::warn!(
+                failures = swept.failures,
+                "the retention of some organizations was not applied completely; the next sweep tries again"
+            );
+        }
         if let Err(error) = applied {
             tracing::warn!(
                 error = chain(&error),

@@ -107,6 +107,13 @@ pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
     }
     if report.quarantined > 0 {
         say!("{} rows were moved to quarantined.tsv", report.quarantined)?;
+        for mark in report.damaged.iter().filter(|row| row.is_privacy_mark()) {
+            say!(
+                "warning: a privacy mark of {} was moved, so a restriction, suppression or hold of its subject no longer \
+                 applies: place it again",
+                mark.id
+            )?;
+        }
     }
     Ok(())
 }

@@ -87,6 +87,15 @@ pub enum QuarantineError {
     Store(#[from] StoreError),
 }
 
+impl DamagedRow {
+    /// Returns whether the row is a privacy mark, without which a restriction, a suppression or a hold has
+    /// no effect.
+    #[must_use]
+    pub fn is_privacy_mark(&self) -> bool {
+        self.kind == kinds::PRIVACY_MARK
+    }
+}
+
 impl CheckReport {
     /// Returns whether no damage was found, or all damaged rows were quarantined.
     #[must_use]

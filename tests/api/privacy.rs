@@ -2,6 +2,7 @@
 //! status.
 
 mod access;
+mod faults;
 mod hold;
 mod restricted;
 mod retention;

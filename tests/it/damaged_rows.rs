@@ -75,6 +75,9 @@ impl Customer {
             completed,
         };
         customer.wait_until_scored(server).await;
+        let path = format!("/v1/sessions/{}/hold", customer.completed);
+        let held = caller.send(reqwest::Method::PUT, &path, None).await;
+        assert_eq!(held.status, 200, "{}", held.body);
         customer
     }
 
@@ -242,6 +245,8 @@ fn a_damaged_row_affects_only_its_owner() {
         assert!(is_found || code == Some(0), "{kind}: {stdout}");
         let (code, stdout) = check(&damaged.store(), true);
         assert_eq!(code, Some(0), "{kind}: {stdout}");
+        let is_mark = kind == "privacy mark";
+        assert_eq!(stdout.contains("place it again"), is_mark, "{stdout}");
         block_on(other.assert_works(&server, 5, &kind));
         if is_message {
             assert_eq!(block_on(lost_payloads(&caller)), 1, "after the quarantine");

@@ -10,6 +10,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use porchlight_core::privacy::{Mark, Seen, SessionAccess};
+use porchlight_observe::chain;
 use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::privacy::Subject;
@@ -246,7 +247,7 @@ impl Marks {
     }
 }
 
-/// Reads the marks of one tenant, or of all.
+/// Reads the marks of one tenant, or of all. An unreadable mark concerns only its subject.
 async fn read_marks(
     store: &(impl Documents + ?Sized),
     only: Option<Tenant>,
@@ -268,7 +269,11 @@ async fn read_marks(
                 continue;
             };
             if let Ok(subject) = <[u8; 32]>::try_from(rest) {
-                let mark = decode(&document.data)?;
+                let mark = decode(&document.data).unwrap_or_else(|error| {
+                    let organization = tenant.organization_id;
+                    tracing::error!(%organization, error = chain(&error), "a privacy mark is unreadable: its subject counts as restricted, suppressed and held");
+                    Mark::of_unreadable()
+                });
                 known.entry(tenant).or_default().insert(subject, mark);
             }
         }

@@ -24,7 +24,7 @@ use porchlight_core::late_scores::{LateSessions, Step};
 use porchlight_core::tenant_queue::TenantQueue;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX};
-use porchlight_schema::session::Tenant;
+use porchlight_schema::session::{SessionStart, Tenant};
 
 use porchlight_observe::Metrics;
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
@@ -39,10 +39,13 @@ pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::ReadLive;
 pub(crate) use replay::replay;
-use row_locks::RowLocks;
+pub(crate) use row_locks::RowLocks;
 
 /// The pauses between attempts at scoring a session: from 0.2 s to 30 s.
 const BACKOFF: Backoff = Backoff::new(200, 30_000);
+
+/// Returns whether a session is being erased.
+type IsErased = dyn Fn(&SessionStart) -> bool + Send + Sync;
 
 /// A pool of scoring actors. Clones share the pool.
 #[derive(Clone)]
@@ -56,7 +59,7 @@ struct Inner {
     wake: Wake,
     /// The sessions that wait or are being scored, each with the time of its request.
     queue: Mutex<TenantQueue<SessionId, Instant>>,
-    /// The rows of knowledge that the scores of this process read and are about to write.
+    /// The rows of knowledge that this process has read and is about to write.
     row_locks: RowLocks,
     /// The ended sessions that have recently received telemetry.
     late: Mutex<BTreeMap<Tenant, LateTenant>>,
@@ -72,6 +75,8 @@ struct Inner {
     acts_for: OnceLock<Box<dyn Fn(SessionId) -> bool + Send + Sync>>,
     /// The callback that reads the events of an ended session from its machine.
     read_live: OnceLock<Box<ReadLive>>,
+    /// The callback that returns whether a session is being erased.
+    is_erased: OnceLock<Box<IsErased>>,
 }
 
 impl fmt::Debug for ScoringPool {
@@ -105,6 +110,7 @@ impl ScoringPool {
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
             read_live: OnceLock::new(),
+            is_erased: OnceLock::new(),
         });
         let start = |arbiter| {
             let pool = Arc::downgrade(&inner);
@@ -169,6 +175,20 @@ impl ScoringPool {
         let _first = self.inner.on_scored.set(Box::new(on_scored));
         let _first = self.inner.acts_for.set(Box::new(acts_for));
         let _first = self.inner.read_live.set(read_live);
+    }
+
+    /// Leaves sessions for which `is_erased` returns true unscored until it no longer does. Only the first
+    /// call has an effect.
+    pub(crate) fn leave_erased(
+        &self,
+        is_erased: impl Fn(&SessionStart) -> bool + Send + Sync + 'static,
+    ) {
+        let _first = self.inner.is_erased.set(Box::new(is_erased));
+    }
+
+    /// Returns the locks of the rows of knowledge.
+    pub(crate) fn row_locks(&self) -> &RowLocks {
+        &self.inner.row_locks
     }
 
     /// Returns the number of sessions that wait, also for further late telemetry, or are being

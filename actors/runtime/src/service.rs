@@ -16,6 +16,7 @@ mod tenant;
 
 use std::sync::Arc;
 
+use porchlight_core::privacy::SessionAccess;
 use porchlight_ports::{
     Idempotency, Page, SessionFilter, SessionRow, Store, StoreError, StoreResult, StoredInsight,
 };
@@ -187,13 +188,16 @@ impl Service {
                 Arc::clone(&parts.ports.clock),
             )
         });
+        let privacy: Arc<privacy::Privacy> = Arc::default();
+        let marks = Arc::clone(&privacy.marks);
+        scoring.leave_erased(move |start| marks.access(start) == SessionAccess::Erased);
         Self {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
             scoring,
             session_ids: Arc::default(),
             restore_scheduler: Arc::default(),
             audit,
-            privacy: Arc::default(),
+            privacy,
             renewal_passes: Arc::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! The list of deliveries, and requested retries.
 
-use std::cmp::Reverse;
+mod listed;
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -13,8 +13,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::bounded::merge;
-use super::db::{decode, encode, id_bytes};
+use super::db::{decode, encode};
 use super::relay::MessageHead;
 use super::slots::{AT_ONCE, DeliveryList, Direction, OutboxKind, SLOT_MS, slot_of, tenant_key};
 use crate::damage::{BODY, readable};
@@ -131,26 +130,23 @@ impl Inner {
             let mut ids = scan.ids;
             loop {
                 let (heads, is_end) = self.merged_heads(scan, &keys, ids).await?;
-                let reading: Vec<_> = heads
-                    .iter()
-                    .map(|head| self.cursor(shard, head.session_id))
-                    .collect();
-                let cursors: Vec<_> = stream::iter(reading)
+                let reading = heads.iter().map(|(_, head)| self.listed_row(shard, *head));
+                let reading: Vec<_> = reading.collect();
+                let rows: Vec<_> = stream::iter(reading)
                     .buffered(AT_ONCE)
                     .try_collect()
                     .await?;
-                for (head, cursor) in heads.iter().zip(cursors) {
+                for (&(id, _), row) in heads.iter().zip(rows) {
                     examined_rows += 1;
-                    let row = cursor.row(head);
-                    let more = !scan.filter.takes(&row, scan.current) || take(row);
-                    if !more || examined_rows >= scan.examined_rows_max {
-                        return Ok(Some(head.id));
+                    let is_taken = |row| !scan.filter.takes(&row, scan.current) || take(row);
+                    if !row.is_none_or(is_taken) || examined_rows >= scan.examined_rows_max {
+                        return Ok(Some(id));
                     }
                 }
                 match heads.last() {
-                    Some(head) if !is_end => match scan.direction {
-                        Direction::Ascending => ids.0 = next_id(head.id),
-                        Direction::Descending => ids.1 = head.id,
+                    Some(&(id, _)) if !is_end => match scan.direction {
+                        Direction::Ascending => ids.0 = next_id(id),
+                        Direction::Descending => ids.1 = id,
                     },
                     _ => break,
                 }
@@ -186,51 +182,6 @@ impl Inner {
             .slots(shared, slot(from), slot(to), scan.direction)
             .await?;
         self.keys_of_periods(own, slots).await
-    }
-
-    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether these
-    /// are all.
-    async fn merged_heads(
-        &self,
-        scan: &DeliveryScan<'_>,
-        keys: &[i64],
-        ids: Ids,
-    ) -> StoreResult<(Vec<MessageHead>, bool)> {
-        let reads: Vec<_> = keys
-            .iter()
-            .map(|&key| self.partition_heads(scan, key, ids))
-            .collect();
-        let reads = stream::iter(reads).buffered(AT_ONCE);
-        let reads: Vec<Vec<MessageHead>> = reads.try_collect().await?;
-        Ok(match scan.direction {
-            Direction::Ascending => merge(reads, STEP_ROWS, |head| head.id),
-            Direction::Descending => merge(reads, STEP_ROWS, |head| Reverse(head.id)),
-        })
-    }
-
-    async fn partition_heads(
-        &self,
-        scan: &DeliveryScan<'_>,
-        key: i64,
-        ids: Ids,
-    ) -> StoreResult<Vec<MessageHead>> {
-        let statements = &self.db.statements;
-        let statement = match (scan.list(), scan.direction) {
-            (DeliveryList::All, Direction::Ascending) => &statements.deliveries_up,
-            (DeliveryList::All, Direction::Descending) => &statements.deliveries_down,
-            (DeliveryList::Failed, Direction::Ascending) => &statements.failed_up,
-            (DeliveryList::Failed, Direction::Descending) => &statements.failed_down,
-        };
-        let tenant = tenant_key(scan.tenant);
-        let (from, to) = (ids.0.to_bytes(), ids.1.to_bytes());
-        let values = (tenant.as_slice(), key, from.as_slice(), to.as_slice());
-        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.rows(statement, values, STEP_ROWS).await?;
-        rows.iter()
-            .map(|(id, data)| {
-                id_bytes("deliveries", id)?;
-                decode("deliveries", data)
-            })
-            .collect()
     }
 
     /// Returns the keys of all partitions that may have a message in one of the lists.
@@ -462,7 +413,7 @@ impl Inner {
                 let (heads, is_end) = self.merged_heads(&scan, &keys, ids).await?;
                 count += heads.len();
                 match heads.last() {
-                    Some(head) if !is_end && count < limit => ids.1 = head.id,
+                    Some(&(id, _)) if !is_end && count < limit => ids.1 = id,
                     _ => break,
                 }
             }

@@ -16,7 +16,6 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::PRIVACY_SETTLE_SHARED_MS;
-use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -24,9 +23,11 @@ use super::connect::next_timestamp_us;
 use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
+use super::relay::MessageHead;
 use super::slots::{AT_ONCE, DeliveryList, tenant_key};
 use super::starts::IdempotencyRecord;
 use super::{CqlStore, Inner};
+use crate::damage::{readable, skipped};
 
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
 /// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
@@ -39,11 +40,11 @@ type StoredIdempotencyKey = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl Inner {
     async fn session_rows(self: Arc<Self>, session_id: SessionId) -> StoreResult<SessionRows> {
-        let state = self.state(session_id).await?;
+        let state = readable(self.state(session_id).await, session_id, "its state")?;
         Ok(SessionRows {
             batches: u64::from(self.count(session_id).await?),
             insights: u64::from(state.is_some_and(|state| state.insight.is_some())),
-            messages: self.messages(session_id).await?.len() as u64,
+            messages: self.heads(session_id).await?.len() as u64,
         })
     }
 
@@ -55,7 +56,7 @@ impl Inner {
         self.caches
             .journal_heads
             .put(session_id, JournalHead::of_erased());
-        let messages = self.messages(session_id).await?;
+        let messages = self.heads(session_id).await?;
         self.erase_journal(session_id).await?;
         for message in &messages {
             self.erase_message(message).await?;
@@ -111,7 +112,7 @@ impl Inner {
         self.forget_own(session_id);
         // First the copy from which a process that finds a mark would write the last message again.
         self.drop_message(session_id).await?;
-        for message in &self.messages(session_id).await? {
+        for message in &self.heads(session_id).await? {
             self.erase_message(message).await?;
         }
         let (session, statements) = (session_id.to_bytes(), &self.db.statements);
@@ -147,9 +148,17 @@ impl Inner {
             if tenant != own {
                 continue;
             }
-            let there: IdempotencyRecord = decode("idempotency", &data)?;
+            let there = decode("idempotency", &data).map(Some);
+            let Some(there): Option<IdempotencyRecord> = skipped(there, "an idempotency key")?
+            else {
+                continue;
+            };
             let start = &there.record.start;
-            if start.created_at > until || self.record(start.session_id).await?.is_some() {
+            let is_there = match self.record(start.session_id).await {
+                Err(StoreError::Corrupt(_)) => true,
+                record => record?.is_some(),
+            };
+            if start.created_at > until || is_there {
                 continue;
             }
             let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
@@ -179,7 +188,7 @@ impl Inner {
         try_join_all(deletes).await.map(drop)
     }
 
-    async fn erase_message(&self, message: &Message) -> StoreResult<()> {
+    async fn erase_message(&self, message: &MessageHead) -> StoreResult<()> {
         let body_key = (message.session_id, message.number);
         self.caches.bodies.remove(&body_key);
         let statements = &self.db.statements;
@@ -283,7 +292,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns a page of recorders in the order of the tokens of their partitions.
+    /// Returns a page of recorders in the order of the tokens of their partitions, without damaged ones.
     async fn recorders(
         &self,
         after: Option<RecorderId>,
@@ -309,12 +318,11 @@ impl Inner {
             let id = RecorderId::from_bytes(id_bytes("recorders", &id)?);
             last = Some(id);
             // The row's key may live longer than its cells.
-            if let (Some(version), Some(data)) = (version, data) {
-                let row = RecorderRow {
-                    version: version.unsigned_abs(),
-                    data: decode("recorders", &data)?,
-                };
-                recorders.push((id, row));
+            if let (Some(version), Some(data)) = (version, data)
+                && let Some(data) = skipped(decode("recorders", &data).map(Some), "a recorder")?
+            {
+                let version = version.unsigned_abs();
+                recorders.push((id, RecorderRow { version, data }));
             }
         }
         Ok((recorders, last.filter(|_| has_more)))

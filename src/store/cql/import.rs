@@ -9,7 +9,7 @@ use porchlight_ports::{
     DeliveryRow, Endpoint, JournalEntry, Note, PodRow, RecorderRow, StoreResult, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, RecorderId, SessionId};
-use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
+use porchlight_schema::limits::RECORDER_EXPIRES_SEC_MAX;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
@@ -159,7 +159,9 @@ impl CqlStore {
     ///
     /// Returns an error if the store cannot be written.
     pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
-        let latest = id.made_at().plus_ms(RECORDER_STARTED_AT_BACK_MS_MAX);
+        let latest = id
+            .made_at()
+            .plus_ms(i64::from(RECORDER_EXPIRES_SEC_MAX) * 1_000);
         self.run_without_deadline(|inner| async move { inner.put_recorder(id, &row, latest).await })
             .await
     }

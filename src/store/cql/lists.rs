@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
+use porchlight_ports::{Page, SessionFilter, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
@@ -14,6 +14,7 @@ use super::bounded::{OWN_READ_MAX, cut_full_read};
 use super::session_list::List;
 use super::slots::{AT_ONCE, Direction, SlotOwner, slot_of};
 use super::write_group::WriteGroup;
+use crate::damage::readable;
 
 mod partition;
 
@@ -86,7 +87,7 @@ impl Inner {
         let mut before = match after {
             // A session that is gone is located by the time in its id.
             Some(after) => {
-                let record = self.record(after).await?;
+                let record = readable(self.record(after).await, after, "its start")?;
                 let at = record.map_or_else(|| after.made_at(), |record| record.start.created_at);
                 (at, after)
             }
@@ -184,6 +185,21 @@ impl Inner {
         Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
+    /// Returns a session. One whose state is unreadable counts as recording, so that an erasure finds it; one
+    /// whose start is unreadable is left out.
+    async fn find_readable(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        let found = self.find(session_id).await;
+        if !matches!(found, Err(StoreError::Corrupt(_))) {
+            return found;
+        }
+        readable(found, session_id, "a session")?;
+        let record = readable(self.record(session_id).await, session_id, "its start")?;
+        Ok(record.map(|record| SessionRow {
+            start: record.start,
+            end: None,
+        }))
+    }
+
     /// Adds matching sessions to the page. Returns its cursor once the page is full.
     async fn collect(
         &self,
@@ -193,7 +209,7 @@ impl Inner {
     ) -> StoreResult<Option<Option<SessionId>>> {
         // Small chunks avoid looking up many more sessions than fit.
         for some in positions.chunks(AT_ONCE) {
-            let finding = some.iter().map(|&(_, id)| self.find(id));
+            let finding = some.iter().map(|&(_, id)| self.find_readable(id));
             let finding: Vec<_> = finding.collect();
             let rows: Vec<_> = stream::iter(finding)
                 .buffered(AT_ONCE)

@@ -15,11 +15,15 @@ use porchlight_schema::limits::{
 use super::Inner;
 use super::slots::AT_ONCE;
 use super::state::{SessionRecord, State};
+use crate::damage::readable;
 pub(super) use buckets::{EmptyRead, Entry, WorkTable, all_buckets, buckets_to_clear};
 
 /// The sessions of one lookup whose remaining work is completed concurrently: together as many as
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
+
+/// The name of an unreadable row in the log.
+const LIVE_SESSION: &str = "a live session";
 
 /// Runs the lookups of sessions concurrently, and returns the results in their order.
 async fn collect_found<T>(
@@ -93,7 +97,8 @@ impl Inner {
         .await
     }
 
-    /// Looks up the sessions of these entries with one read of their starts and one read of their states.
+    /// Looks up the sessions of these entries with one read of their starts and one read of their states. Leaves
+    /// out unreadable ones, which cannot continue.
     async fn look_up_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
         if entries.is_empty() {
             return Ok(Vec::new());
@@ -102,9 +107,17 @@ impl Inner {
         let (mut records, mut states) = try_join(self.records(&ids), self.states(&ids)).await?;
         let mut completing = Vec::new();
         for entry in entries {
-            if let Some(record) = records.remove(&entry.session_id) {
-                let state = states.remove(&entry.session_id);
-                completing.push(self.complete_live(entry, record, state));
+            let session_id = entry.session_id;
+            let (record, state) = (records.remove(&session_id), states.remove(&session_id));
+            let found = match (record.transpose(), state.transpose()) {
+                (Ok(record), Ok(state)) => Ok(record.map(|record| (record, state))),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+            if let Some((record, state)) = readable(found, session_id, LIVE_SESSION)? {
+                completing.push(async move {
+                    let completed = self.complete_live(entry, record, state).await;
+                    readable(completed, session_id, LIVE_SESSION)
+                });
             }
         }
         collect_found(completing).await
@@ -158,7 +171,12 @@ impl Inner {
     async fn look_up_to_score(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionId>> {
         let lookups: Vec<_> = entries
             .into_iter()
-            .map(|entry| self.needs_rescoring(entry))
+            .map(async |entry| {
+                let session_id = entry.session_id;
+                // The mark of a session with an unreadable row stays.
+                let found = self.needs_rescoring(entry).await;
+                readable(found, session_id, "a session to score")
+            })
             .collect();
         collect_found(lookups).await
     }

@@ -22,7 +22,7 @@ use porchlight_schema::time::TimestampMs;
 use super::Inner;
 use super::slots::{AT_ONCE, OutboxKind, SLOT_MS, slot_of};
 use crate::damage::due_despite_damage;
-pub(super) use cursor::Cursor;
+pub(super) use cursor::{CURSOR, Cursor};
 use entries::{EntryQuery, OutboxEntry};
 pub(super) use examined::ExaminedEntries;
 

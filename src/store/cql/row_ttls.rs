@@ -31,7 +31,7 @@ const TTL_SEC_MAX: i64 = 20 * 365 * 86_400;
 /// The last second at which a row may expire: Cassandra stores the expiry in 31 bits and refuses a
 /// write that expires later (19 January 2038).
 const EXPIRY_SEC_MAX: i64 = i32::MAX as i64 - 1;
-/// The time for which a process may run before it computes the row_ttls again, in seconds. A row that
+/// The time for which a process may run before it computes the times to live again, in seconds. A row that
 /// it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
 const RUN_SEC_MAX: i64 = 366 * 86_400;
 

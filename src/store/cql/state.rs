@@ -250,27 +250,27 @@ impl Inner {
         self.caches.records.put(session_id, entry);
     }
 
-    /// Returns the stored starts of a few sessions, in one read.
+    /// Returns the stored starts of a few sessions, in one read, with an error for each that is unreadable.
     pub(super) async fn records(
         &self,
         session_ids: &[SessionId],
-    ) -> StoreResult<BTreeMap<SessionId, SessionRecord>> {
+    ) -> StoreResult<BTreeMap<SessionId, StoreResult<SessionRecord>>> {
         let statement = &self.db.statements.sessions_get;
         let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.few(statement, (keys(session_ids),)).await?;
         let mut records = BTreeMap::new();
         for (id, data) in rows {
             let session_id = SessionId::from_bytes(id_bytes("sessions", &id)?);
-            records.insert(session_id, decode("sessions", &data)?);
+            records.insert(session_id, decode("sessions", &data));
         }
         Ok(records)
     }
 
-    /// Returns the states of a few sessions, in one read; those before the first decision are
-    /// missing.
+    /// Returns the states of a few sessions, in one read, with an error for each that is unreadable; those
+    /// before the first decision are missing.
     pub(super) async fn states(
         &self,
         session_ids: &[SessionId],
-    ) -> StoreResult<BTreeMap<SessionId, State>> {
+    ) -> StoreResult<BTreeMap<SessionId, StoreResult<State>>> {
         let statement = &self.db.statements.states_get;
         let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> =
             self.db.few(statement, (keys(session_ids),)).await?;
@@ -281,7 +281,7 @@ impl Inner {
                 continue;
             };
             let session_id = SessionId::from_bytes(id_bytes("session_state", &id)?);
-            states.insert(session_id, decode("session_state", &data)?);
+            states.insert(session_id, decode("session_state", &data));
         }
         Ok(states)
     }

@@ -1,12 +1,14 @@
 //! Tests that damaged rows affect only the object that they belong to.
 
+mod documents;
+mod erasure;
 mod outbox;
 
 use std::sync::Arc;
 
 use porchlight_ports::{
-    Covered, Insights, Journal, MessageBody, NewSession, Outbox, SessionFilter, Sessions,
-    StoreError, StoredInsight,
+    Covered, Idempotency, Insights, Journal, MessageBody, NewSession, Outbox, SessionFilter,
+    Sessions, StoreError, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
@@ -44,6 +46,16 @@ async fn start(store: &MemoryStore, number: u128) -> SessionId {
 
 async fn start_of(store: &MemoryStore, tenant: Tenant, number: u128) -> SessionId {
     let session_id = SessionId::new(T0, number);
+    let new = new_session(tenant, session_id, None);
+    store.start(new).await.unwrap();
+    session_id
+}
+
+fn new_session(
+    tenant: Tenant,
+    session_id: SessionId,
+    idempotency: Option<Idempotency>,
+) -> NewSession {
     let address = Address {
         line1: "a".to_owned(),
         city: "b".to_owned(),
@@ -67,13 +79,11 @@ async fn start_of(store: &MemoryStore, tenant: Tenant, number: u128) -> SessionI
         started_at: T0,
         created_at: T0,
     };
-    let new = NewSession {
+    NewSession {
         start,
-        idempotency: None,
+        idempotency,
         message: message(MessageEvent::SessionStarted),
-    };
-    store.start(new).await.unwrap();
-    session_id
+    }
 }
 
 /// Overwrites every row whose key begins so with bytes of no known format.

@@ -1,13 +1,17 @@
 //! Small documents of management data, grouped in collections.
 
-use porchlight_ports::{Collection, Document, StoreResult};
+use porchlight_ports::{Collection, Document, StoreError, StoreResult};
 
 use super::Key;
+use crate::damage::recovered_rows;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
+/// The table's letter.
+pub(super) const TABLE: u8 = b'#';
+
 fn prefix(collection: Collection) -> Vec<u8> {
-    Key::of(b'#').bytes(&collection.key()).build()
+    Key::of(TABLE).bytes(&collection.key()).build()
 }
 
 fn full_key(collection: Collection, key: &[u8]) -> Vec<u8> {
@@ -25,7 +29,8 @@ pub(crate) fn get(
     read.get(Space::State, &full_key(collection, key))
 }
 
-/// Replaces a document if its content is `expected`; returns whether it was.
+/// Replaces a document if its content is `expected`; returns whether it was. A damaged document counts as
+/// empty, as in [`list`], so that it can be replaced or removed.
 pub(crate) fn replace(
     txn: &mut Txn<'_>,
     collection: Collection,
@@ -33,7 +38,11 @@ pub(crate) fn replace(
     expected: Option<&[u8]>,
     data: Option<Vec<u8>>,
 ) -> StoreResult<bool> {
-    if get(txn.as_read(), collection, key)?.as_deref() != expected {
+    let is_expected = match get(txn.as_read(), collection, key) {
+        Err(StoreError::Corrupt(_)) if expected == Some(&[]) => true,
+        stored => stored?.as_deref() == expected,
+    };
+    if !is_expected {
         return Ok(false);
     }
     let key = full_key(collection, key);
@@ -44,7 +53,8 @@ pub(crate) fn replace(
     Ok(true)
 }
 
-/// Returns up to `limit` documents in order of their keys, after the key `after`.
+/// Returns up to `limit` documents in order of their keys, after the key `after`. A damaged document is
+/// empty, so that it does not hide the others.
 pub(crate) fn list(
     read: &dyn Read,
     collection: Collection,
@@ -56,7 +66,8 @@ pub(crate) fn list(
     if let Some(after) = after {
         range = range.after(&full_key(collection, after));
     }
-    let rows = read.rows(&Scan::state(range, limit))?;
+    let scan = Scan::state(range, limit);
+    let rows = recovered_rows(read, &scan, "a document", |_key| Ok(Some(Vec::new())))?;
     Ok(rows
         .into_iter()
         .map(|row| Document {

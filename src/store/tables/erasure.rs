@@ -5,7 +5,9 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use super::idempotency::IDEMPOTENCY_KEY;
 use super::{Key, idempotency, insights, journal, messages, retention, sessions};
+use crate::damage::{readable, readable_rows, skipped};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
@@ -17,10 +19,7 @@ pub(crate) fn rows(read: &dyn Read, session_id: SessionId) -> StoreResult<Sessio
             keys_only: true,
             ..Scan::journal(journal::range(session_id), usize::MAX)
         })?,
-        insights: u64::from(
-            read.get(Space::State, &insights::key(session_id))?
-                .is_some(),
-        ),
+        insights: count(Scan::keys(KeyRange::prefix(insights::key(session_id)), 1))?,
         messages: count(Scan::keys(messages::range(session_id), usize::MAX))?,
     })
 }
@@ -60,7 +59,7 @@ pub(crate) fn step(
     }
     // An unreadable end leaves a row that names the session; the retention sweep removes it.
     let end = sessions::end_of(txn.as_read(), session_id);
-    if let Some(end) = crate::damage::readable(end, session_id, "the end of an erased session")? {
+    if let Some(end) = readable(end, session_id, "the end of an erased session")? {
         let completed = sessions::completed_key(end.completed_at, session_id);
         txn.delete(Space::State, completed);
     }
@@ -70,7 +69,8 @@ pub(crate) fn step(
     Ok(false)
 }
 
-/// Removes the idempotency keys of a tenant whose session is gone; see [`porchlight_ports::Erasure`].
+/// Removes the idempotency keys of a tenant whose session is gone; see [`porchlight_ports::Erasure`]. A damaged
+/// row stays until it is quarantined.
 pub(crate) fn idempotency_keys(
     txn: &mut Txn<'_>,
     tenant: Tenant,
@@ -82,16 +82,23 @@ pub(crate) fn idempotency_keys(
     if let Some(after) = after {
         range = range.after(&after);
     }
-    let rows = txn.rows(&Scan::state(range, limit))?;
+    let rows = readable_rows(txn.as_read(), &Scan::state(range, limit), IDEMPOTENCY_KEY)?;
     let next = match rows.last() {
         Some(last) if rows.len() == limit => Some(last.key.clone()),
         _ => None,
     };
     let mut removed = 0;
     for row in rows {
-        let remembered: idempotency::IdempotencyRecord = row.decode()?;
-        let start = sessions::start_key(remembered.session_id);
-        if remembered.created_at > until || txn.as_read().has_state(&start)? {
+        let decoded = row.decode().map(Some);
+        let decoded: Option<idempotency::IdempotencyRecord> = skipped(decoded, IDEMPOTENCY_KEY)?;
+        let Some(remembered) = decoded else {
+            continue;
+        };
+        let start = Scan::keys(
+            KeyRange::prefix(sessions::start_key(remembered.session_id)),
+            1,
+        );
+        if remembered.created_at > until || !txn.rows(&start)?.is_empty() {
             continue;
         }
         txn.delete(Space::State, remembered.age_key(&row.key));

@@ -8,8 +8,12 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::{Key, time_from};
+use crate::damage::skipped;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
+
+/// The name of a damaged row in the log.
+pub(super) const IDEMPOTENCY_KEY: &str = "an idempotency key";
 
 /// The stored result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +78,8 @@ pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreR
         if let Some((head, key)) = row.key.split_first_chunk::<9>() {
             let made = head.last_chunk::<8>().copied().map(time_from);
             // The key may have been used again; then it has a newer row.
-            let stored: Option<IdempotencyRecord> = txn.as_read().state(key)?;
+            let stored = skipped(txn.as_read().state(key), IDEMPOTENCY_KEY)?;
+            let stored: Option<IdempotencyRecord> = stored;
             if stored.map(|stored| stored.created_at) == made {
                 txn.delete(Space::State, key.to_vec());
             }

@@ -8,12 +8,12 @@ use porchlight_schema::ids::{EndpointId, KeyId, MessageId, RecorderId, SessionId
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::message::Message;
 use porchlight_schema::privacy::hex;
-use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
 
 use super::idempotency::IdempotencyRecord;
-use super::{journal, tenant_in};
+use super::{journal, restrictions, tenant_in};
 use crate::engine::Space;
 use crate::record;
 
@@ -63,6 +63,9 @@ pub(crate) const TABLES: [(u8, &str); 38] = [
     (b'X', "data key"),
 ];
 
+/// The name of a row with a privacy mark, which is a document.
+pub(crate) const PRIVACY_MARK: &str = "privacy mark";
+
 /// A row as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowName {
@@ -94,6 +97,7 @@ fn kind(space: Space, key: &[u8]) -> &'static str {
     match (space, table) {
         (_, 0) => "group marker",
         (Space::Journal, b'j') => "batch",
+        (Space::State, _) if restrictions::tenant_of_row(key).is_some() => PRIVACY_MARK,
         (Space::State, table) => {
             let known = TABLES.iter().find(|(letter, _)| letter == table);
             known.map_or("other", |(_, name)| name)
@@ -103,14 +107,7 @@ fn kind(space: Space, key: &[u8]) -> &'static str {
 }
 
 fn id(key: &[u8]) -> Option<String> {
-    let tenant = || {
-        let tenant = tenant_in(key)?;
-        Some(format!(
-            "{} {}",
-            tenant.organization_id,
-            tenant.env.as_str()
-        ))
-    };
+    let name = |tenant: Tenant| format!("{} {}", tenant.organization_id, tenant.env.as_str());
     let first = || <[u8; 16]>::try_from(key.get(1..17)?).ok();
     let last = || key.last_chunk::<16>().copied();
     Some(match key.first()? {
@@ -124,7 +121,8 @@ fn id(key: &[u8]) -> Option<String> {
         b'c' | b't' | b'd' | b'r' => SessionId::from_bytes(last()?).to_string(),
         b'D' | b'F' => MessageId::from_bytes(last()?).to_string(),
         b'M' | b'A' => MessageId::from_bytes(first()?).to_string(),
-        b'i' | b'h' => tenant()?,
+        b'i' | b'h' => name(tenant_in(key)?),
+        b'#' => name(restrictions::tenant_of_row(key)?),
         b'o' | b'q' | b'u' | b'z' | b'b' | b'x' => EndpointId::from_bytes(first()?).to_string(),
         b'K' => KeyId::from_bytes(first()?).to_string(),
         b'R' => RecorderId::from_bytes(first()?).to_string(),
@@ -162,6 +160,7 @@ pub(crate) fn verify(space: Space, key: &[u8], payload: &[u8]) -> StoreResult<()
             b'K' | b'Z' => decodes::<[u8; 32]>(key, payload),
             b'R' => decodes::<(u64, Vec<u8>)>(key, payload),
             b'B' => decodes::<TimestampMs>(key, payload),
+            b'#' if restrictions::tenant_of_row(key).is_some() => restrictions::verify(payload),
             b'q' | b'u' | b'z' if payload.len() != SESSION_BYTES => {
                 Err(record::corrupt(Space::State, key, "is no session"))
             }

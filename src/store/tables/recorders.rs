@@ -6,11 +6,14 @@ use porchlight_schema::limits::{RECORDER_KEPT_BEYOND_MS, RECORDER_STARTED_AT_BAC
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
+use crate::damage::{readable_rows, skipped};
 use crate::engine::{KeyRange, Space};
-use crate::txn::{Read, Scan, Txn};
+use crate::txn::{Read, Row, Scan, Txn};
 
 /// The table's letter.
 const TABLE: u8 = b'R';
+/// The name of a damaged row in the log.
+const RECORDER: &str = "a recorder";
 
 fn key(id: RecorderId) -> Vec<u8> {
     Key::of(TABLE).bytes(&id.to_bytes()).build()
@@ -30,7 +33,8 @@ pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<Record
     Ok(row.map(|(version, data)| RecorderRow { version, data }))
 }
 
-/// Returns up to `limit` recorders after `after`, and the position after which the next page begins.
+/// Returns up to `limit` recorders after `after`, and the position after which the next page begins. Damaged
+/// ones are left out.
 pub(crate) fn page(
     read: &dyn Read,
     after: Option<RecorderId>,
@@ -40,15 +44,17 @@ pub(crate) fn page(
     if let Some(after) = after {
         range = range.after(&key(after));
     }
+    let rows = readable_rows(read, &Scan::state(range, limit), RECORDER)?;
+    let id_of = |row: &Row| row.key.last_chunk::<16>().copied();
+    let last = rows.last().filter(|_| rows.len() == limit);
+    let next = last.and_then(id_of).map(RecorderId::from_bytes);
     let mut recorders = Vec::new();
-    for row in read.rows(&Scan::state(range, limit))? {
-        if let Some(id) = row.key.last_chunk::<16>() {
-            let (version, data) = row.decode()?;
-            recorders.push((RecorderId::from_bytes(*id), RecorderRow { version, data }));
+    for row in rows {
+        let decoded = skipped(row.decode().map(Some), RECORDER)?;
+        if let Some(((version, data), id)) = decoded.zip(id_of(&row)) {
+            recorders.push((RecorderId::from_bytes(id), RecorderRow { version, data }));
         }
     }
-    let last = recorders.last().map(|(id, _)| *id);
-    let next = last.filter(|_| recorders.len() == limit);
     Ok((recorders, next))
 }
 
@@ -72,7 +78,7 @@ pub(crate) fn change(
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, rows_max: usize) -> StoreResult<usize> {
     let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + RECORDER_KEPT_BEYOND_MS));
     let end = key(RecorderId::new(made_before, 0));
-    let old = txn.rows(&Scan::state(
+    let old = txn.rows(&Scan::keys(
         KeyRange::prefix([TABLE]).before(&end),
         rows_max,
     ))?;

@@ -2,27 +2,54 @@
 
 use porchlight_core::privacy::Mark;
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
-use porchlight_schema::session::SessionStart;
+use porchlight_schema::session::{SessionStart, Tenant};
 
-use super::{Key, documents};
+use super::{Key, documents, tenant_in};
+use crate::damage::report;
 use crate::txn::Read;
 
 /// The first byte of the key of a mark.
 const MARK: u8 = 1;
 
-/// Returns whether a restriction or a legal hold protects a session from retention.
+/// Returns whether a restriction or a legal hold protects a session from retention. An unreadable mark
+/// protects it, and concerns no other session.
 pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool> {
-    let collection = Collection::of_service(DocumentKind::PrivacyMark);
     for subject in Mark::subjects_of(start) {
         let key = Key::of(MARK).tenant(start.tenant).bytes(&subject.key());
-        let Some(data) = documents::get(read, collection, &key.build())? else {
-            continue;
+        let mark = match find(read, &key.build()) {
+            Err(StoreError::Corrupt(row)) => {
+                report("a privacy mark", &row);
+                Mark::of_unreadable()
+            }
+            found => found?.unwrap_or_default(),
         };
-        let mark: Mark = serde_json::from_slice(&data)
-            .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))?;
         if mark.keeps() {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Returns the mark under the key of its document.
+fn find(read: &dyn Read, key: &[u8]) -> StoreResult<Option<Mark>> {
+    let collection = Collection::of_service(DocumentKind::PrivacyMark);
+    let stored = documents::get(read, collection, key)?;
+    stored.as_deref().map(decode).transpose()
+}
+
+fn decode(data: &[u8]) -> StoreResult<Mark> {
+    serde_json::from_slice(data)
+        .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
+}
+
+/// Returns the tenant of the mark that a row in the table of documents contains, or `None` if the row
+/// contains another document.
+pub(crate) fn tenant_of_row(key: &[u8]) -> Option<Tenant> {
+    let rest = key.strip_prefix(&[documents::TABLE, DocumentKind::PrivacyMark as u8])?;
+    rest.starts_with(&[MARK]).then(|| tenant_in(rest)).flatten()
+}
+
+/// Verifies that the payload of a row with a mark decodes.
+pub(crate) fn verify(payload: &[u8]) -> StoreResult<()> {
+    decode(payload).map(drop)
 }

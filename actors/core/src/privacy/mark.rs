@@ -52,6 +52,18 @@ pub enum SessionAccess {
 }
 
 impl Mark {
+    /// Returns the mark that a subject has while its stored mark is unreadable: nothing of the subject is
+    /// shown, changed, sent or deleted.
+    #[must_use]
+    pub fn of_unreadable() -> Self {
+        Self {
+            restricted: true,
+            suppressed: true,
+            held: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns whether the mark has no effect and can be removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -13,7 +13,7 @@ use porchlight_core::backoff::Backoff;
 use porchlight_observe::chain;
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
 use porchlight_schema::limits::{AUDIT_PART_GROUPS, AUDIT_RETRY_FIRST_MS, AUDIT_RETRY_MS_MAX};
-use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::session::Tenant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -36,17 +36,6 @@ impl Extent {
         first_part: 0,
         head: Head::EMPTY,
     };
-}
-
-/// Returns the bytes that identify a tenant.
-pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
-    let env = match tenant.env {
-        Env::Sandbox => 0,
-        Env::Production => 1,
-    };
-    let mut key = tenant.organization_id.to_bytes().to_vec();
-    key.push(env);
-    key
 }
 
 pub(super) fn corrupt(error: &impl std::fmt::Display) -> StoreError {
@@ -139,7 +128,7 @@ async fn follow(store: &Arc<dyn Store>, tenant: Tenant, mut head: Head) -> Store
 pub(super) struct Chains {
     store: Arc<dyn Store>,
     /// The heads known to this node.
-    heads: Mutex<HashMap<Vec<u8>, Head>>,
+    heads: Mutex<HashMap<Tenant, Head>>,
 }
 
 /// The maximum number of cached heads; beyond it, all are looked up again.
@@ -153,7 +142,7 @@ impl Chains {
         }
     }
 
-    fn heads(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Head>> {
+    fn heads(&self) -> MutexGuard<'_, HashMap<Tenant, Head>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,8 +162,7 @@ impl Chains {
     /// follow a commit whose answer was lost. The lines are then appended twice, which duplicates
     /// entries but hides nothing.
     pub(super) async fn try_append(&self, tenant: Tenant, lines: &[Line]) -> StoreResult<bool> {
-        let key = tenant_key(tenant);
-        let known = self.heads().get(&key).copied();
+        let known = self.heads().get(&tenant).copied();
         let head = match known {
             Some(head) => head,
             None => extent(&self.store, tenant).await?.head,
@@ -188,23 +176,23 @@ impl Chains {
             .replace_document(collection, number, None, Some(data))
             .await;
         if !matches!(created, Ok(true)) {
-            self.heads().remove(&key);
+            self.heads().remove(&tenant);
         }
         let is_created = created?;
         if is_created {
-            self.note(tenant, key, group.head()).await;
+            self.note(tenant, group.head()).await;
         }
         Ok(is_created)
     }
 
     /// Records the end of the chain. A reader that finds an older record continues from there.
-    async fn note(&self, tenant: Tenant, key: Vec<u8>, head: Head) {
+    async fn note(&self, tenant: Tenant, head: Head) {
         {
             let mut heads = self.heads();
             if heads.len() >= HEADS_MAX {
                 heads.clear();
             }
-            heads.insert(key, head);
+            heads.insert(tenant, head);
         }
         if let Err(error) = self.write_head(tenant, head).await {
             tracing::warn!(

@@ -10,6 +10,7 @@ use porchlight_ports::{Documents, StoreResult};
 use porchlight_schema::session::Tenant;
 
 use super::{collection, tenant_key, tenant_of};
+use crate::stored::document_or_empty;
 
 /// The key of the document that counts changes of marks.
 const COUNT_KEY: [u8; 1] = [0];
@@ -29,7 +30,7 @@ impl Stored {
     pub(super) async fn read(store: &(impl Documents + ?Sized)) -> StoreResult<Self> {
         // The count is read first, so that the list has every change that is counted, unless its
         // node has not listed it yet.
-        let counted = store.document(collection(), COUNT_KEY.to_vec()).await?;
+        let counted = document_or_empty(store, collection(), &COUNT_KEY).await?;
         let mut stored = Self {
             counted: decode_count(counted.as_deref()),
             list: RecentChanges::default(),
@@ -40,7 +41,7 @@ impl Stored {
 
     /// Reads the list again.
     pub(super) async fn read_list(&mut self, store: &(impl Documents + ?Sized)) -> StoreResult<()> {
-        let list = store.document(collection(), LIST_KEY.to_vec()).await?;
+        let list = document_or_empty(store, collection(), &LIST_KEY).await?;
         self.list = decode_list(list.as_deref());
         Ok(())
     }
@@ -62,7 +63,7 @@ impl Stored {
 /// Counts and lists a change of a tenant's marks, which was made before.
 pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> StoreResult<()> {
     let number = loop {
-        let stored = store.document(collection(), COUNT_KEY.to_vec()).await?;
+        let stored = document_or_empty(store, collection(), &COUNT_KEY).await?;
         let number = decode_count(stored.as_deref()).wrapping_add(1);
         let next = Some(number.to_be_bytes().to_vec());
         let replaced = store.replace_document(collection(), COUNT_KEY.to_vec(), stored, next);
@@ -71,7 +72,7 @@ pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> St
         }
     };
     loop {
-        let stored = store.document(collection(), LIST_KEY.to_vec()).await?;
+        let stored = document_or_empty(store, collection(), &LIST_KEY).await?;
         let mut list = decode_list(stored.as_deref());
         list.add(Change { number, tenant });
         let next = Some(encode_list(&list));
@@ -82,6 +83,7 @@ pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> St
     }
 }
 
+/// Decodes the count. A damaged one starts again, so that all marks are read.
 fn decode_count(bytes: Option<&[u8]>) -> u64 {
     let count = bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
     count.unwrap_or(0)

@@ -2,6 +2,8 @@
 
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
+use porchlight_store::engine::memory::MemoryEngine;
+use porchlight_store::engine::{Durability, Engine, Space, Write};
 
 use super::*;
 
@@ -109,4 +111,66 @@ async fn a_node_learns_of_the_changes_of_an_earlier_release() {
     restrict(&other, &store, tenant(4)).await;
     node.refresh(&*store).await.unwrap();
     assert!(node.has_any(tenant(4)) && other.has_any(tenant(3)));
+}
+
+/// Overwrites a document of the collection of marks, so that its row has no valid checksum.
+fn damage(engine: &MemoryEngine, key: &[u8]) {
+    let row = [b"#", collection().key().as_slice(), key].concat();
+    assert!(engine.get(Space::State, &row).unwrap().is_some());
+    let write = Write {
+        space: Space::State,
+        key: row,
+        value: Some(vec![0xee; 40]),
+    };
+    engine.apply(vec![write], Durability::Synced).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_mark_concerns_only_its_subject() {
+    let engine = MemoryEngine::new();
+    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+    let (node, other) = (Marks::default(), Marks::default());
+    for number in [1, 2] {
+        restrict(&node, &store, tenant(number)).await;
+    }
+    let key = [&[MARK], tenant_key(tenant(1)).as_slice(), &subject().key()].concat();
+    damage(&engine, &key);
+    // A process that starts.
+    assert!(other.refresh(&*store).await.unwrap());
+    assert_eq!(other.of(tenant(1), &subject()), Mark::of_unreadable());
+    assert!(other.of(tenant(2), &subject()).restricted);
+    let another = Subject::DeliveryId("e".to_owned());
+    assert_eq!(other.of(tenant(1), &another), Mark::default());
+    // The unreadable mark does not change, and others do.
+    let change = |mark: &mut Mark| mark.restricted = true;
+    let subject = subject();
+    let changing = node.change(&*store, tenant(1), &subject, || true, change);
+    assert!(matches!(changing.await, Err(StoreError::Corrupt(_))));
+    for marked in [tenant(1), tenant(2)] {
+        let changing = node.change(&*store, marked, &another, || true, change);
+        changing.await.unwrap();
+    }
+    other.refresh(&*store).await.unwrap();
+    assert!(other.of(tenant(1), &another).restricted);
+    assert!(node.of(tenant(1), &subject).held, "nothing is lifted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
+    let engine = MemoryEngine::new();
+    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+    let (node, other) = (Marks::default(), Marks::default());
+    for number in 1..4 {
+        restrict(&node, &store, tenant(number)).await;
+    }
+    other.refresh(&*store).await.unwrap();
+    for (key, number) in [([0], 4), ([2], 5)] {
+        damage(&engine, &key);
+        assert!(Marks::default().refresh(&*store).await.unwrap());
+        restrict(&node, &store, tenant(number)).await;
+        other.refresh(&*store).await.unwrap();
+        assert!(other.has_any(tenant(number)));
+        let counted = store.document(collection(), key.to_vec()).await;
+        assert!(counted.unwrap().is_some(), "it is written again");
+    }
 }

@@ -81,11 +81,13 @@ impl Handler<Score> for ScoringActor {
 async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
     let session_id = score.session_id;
     let read_live = pool.read_live.get();
+    let is_erased = pool.is_erased.get();
     let surroundings = Surroundings {
         store: &*pool.store,
         clock: &*pool.clock,
         row_locks: &pool.row_locks,
         read_live: read_live.map(|read_live| &**read_live),
+        is_erased: is_erased.map(|is_erased| &**is_erased),
     };
     let job = job::score(surroundings, session_id);
     // The pure part catches its own panics; a panic caught here is a fault of the shell.
@@ -97,6 +99,10 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
         Ok(Err(error)) if error.is_damage() && score.failures + 1 >= DAMAGED_ATTEMPTS_MAX => {
             commit_failed(pool, session_id, &error).await;
             Outcome::Error
+        }
+        Ok(Err(ScoreError::Erased)) => {
+            retry_later(pool, session_id);
+            Outcome::Ok
         }
         Ok(Err(error)) => {
             record_store_failure(session_id, "scoring a session", &error);

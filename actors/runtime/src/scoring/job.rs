@@ -17,6 +17,7 @@ use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use super::IsErased;
 use super::knowledge::{self, Learned};
 use super::known::{self, ReadLive};
 use super::reads;
@@ -35,6 +36,9 @@ pub enum ScoreError {
     /// Another insight was committed in the meantime.
     #[error("another revision was committed meanwhile")]
     RevisionConflict,
+    /// The session is being erased. It is gone at the next attempt, or its erasure was given up.
+    #[error("the session is being erased")]
+    Erased,
 }
 
 impl ScoreError {
@@ -192,6 +196,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) row_locks: &'a RowLocks,
     /// Reads the events of the machine of an ended session.
     pub(super) read_live: Option<&'a ReadLive>,
+    /// Returns whether a session is being erased.
+    pub(super) is_erased: Option<&'a IsErased>,
 }
 
 /// Scores a session if it has ended and its insight does not cover everything. Returns the tenant
@@ -205,6 +211,7 @@ pub(super) async fn score(
         clock,
         row_locks,
         read_live,
+        is_erased,
     } = surroundings;
     let Some(Outdated {
         start,
@@ -260,6 +267,11 @@ pub(super) async fn score(
         known: knowledge::write(known)?,
         dropped: dropped.unwrap_or_default(),
     };
+    // An erasure has announced itself before it looks for what a score has learned from the session, and
+    // then waits for scores that have not seen it.
+    if is_erased.is_some_and(|is_erased| is_erased(&start)) {
+        return Err(ScoreError::Erased);
+    }
     commit(store, &start, insight, learned).await?;
     drop(locked);
     Ok(Some(start.tenant))
@@ -344,10 +356,10 @@ fn compute(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
-    use porchlight_ports::{Insights, Journal, MessageBody, NewSession, Sessions};
+    use porchlight_ports::{Erasure, Insights, Journal, MessageBody, NewSession, Sessions};
     use porchlight_schema::ids::{OrganizationId, ShardSet};
     use porchlight_schema::message::MessageEvent;
     use porchlight_schema::sample::packed::BatchBuilder;
@@ -356,7 +368,7 @@ mod tests {
 
     use super::*;
 
-    const T0: TimestampMs = TimestampMs(1_763_636_100_000);
+    pub(in crate::scoring) const T0: TimestampMs = TimestampMs(1_763_636_100_000);
 
     struct FixedClock;
 
@@ -370,7 +382,7 @@ mod tests {
         }
     }
 
-    fn start() -> SessionStart {
+    pub(in crate::scoring) fn start() -> SessionStart {
         SessionStart {
             session_id: SessionId::new(T0, 1),
             tenant: Tenant {
@@ -406,31 +418,63 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let (start, end) = (
-            start(),
-            SessionEnd {
-                ended_at: T0,
-                completed_at: T0,
-                reason: EndReason::Stopped,
-            },
-        );
-        let id = start.session_id;
+    /// Starts a session, and returns its id.
+    async fn started(store: &MemoryStore) -> SessionId {
+        let start = start();
+        let session_id = start.session_id;
         let new = NewSession {
             start,
             idempotency: None,
             message: message(MessageEvent::SessionStarted),
         };
         store.start(new).await.unwrap();
+        session_id
+    }
+
+    async fn end(store: &MemoryStore, session_id: SessionId) {
+        let end = SessionEnd {
+            ended_at: T0,
+            completed_at: T0,
+            reason: EndReason::Stopped,
+        };
+        let stopped = message(MessageEvent::SessionStopped);
+        store.end(session_id, end, None, stopped).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_given_up() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let id = started(&store).await;
+        end(&store, id).await;
+        let row_locks = RowLocks::default();
+        let scored = async |is_erased: &IsErased| {
+            let surroundings = Surroundings {
+                store: &*store,
+                clock: &FixedClock,
+                row_locks: &row_locks,
+                read_live: None,
+                is_erased: Some(is_erased),
+            };
+            score(surroundings, id).await
+        };
+        let result = scored(&|_| true).await;
+        assert!(matches!(result, Err(ScoreError::Erased)), "{result:?}");
+        assert_eq!(store.insight(id).await.unwrap(), None);
+        assert!(store.learned_by(id).await.unwrap().is_empty());
+        assert_eq!(scored(&|_| false).await.unwrap(), Some(start().tenant));
+        assert!(store.insight(id).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let id = started(&store).await;
         let append = async |seq| {
             let batch = BatchBuilder::default().pack();
             store.append(id, seq, batch, T0).await.unwrap();
         };
         append(0).await;
-        let stopped = message(MessageEvent::SessionStopped);
-        store.end(id, end, None, stopped).await.unwrap();
+        end(&store, id).await;
         let marked = async || store.to_score(ShardSet::ALL, None, 9).await.unwrap();
         assert_eq!(marked().await, [id]);
         let failed = async || commit_failed(&*store, &FixedClock, id).await.unwrap();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use porchlight_observe::Fact;
 use porchlight_ports::{Store, StoreResult};
 
-use super::row_locks::RowKey;
+use super::row_locks::{RowKey, RowLocks};
 use crate::stored::encode;
 
 /// The knowledge gained from a first scoring.
@@ -165,7 +165,7 @@ pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
     decode(session_id, bytes).unwrap_or_default()
 }
 
-/// Encodes a row as JSON, which can read rows that an earlier version wrote.
+/// Decodes a row, or logs that it is unreadable. Rows are JSON, so that those of an earlier version decode.
 fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Some(value),
@@ -185,12 +185,14 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
 /// contributions removed.
 ///
 /// A place does not record the session of a contribution, so contributions of the same courier on
-/// the same day are removed together.
+/// the same day are removed together. The row is locked, because a score writes the place as it has read it.
 pub(crate) async fn forget(
     store: &dyn Store,
+    row_locks: &RowLocks,
     start: &SessionStart,
     key: RowKey,
 ) -> StoreResult<u64> {
+    let _locked = row_locks.lock(vec![key]).await;
     loop {
         let Some(row) = store.recall(key).await? else {
             return Ok(0);
@@ -302,11 +304,18 @@ fn trace_row(tenant: Tenant, key: u64) -> RowKey {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use porchlight_ports::Insights;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
+    use porchlight_store::MemoryStore;
+    use porchlight_store::engine::Space;
 
     use super::*;
+    use crate::scoring::job::tests::{T0, start};
 
     #[test]
     fn traces_of_different_tenants_are_different_rows() {
@@ -323,5 +332,56 @@ mod tests {
         for (place, one) in rows.iter().enumerate() {
             assert!(!rows[place + 1..].contains(one));
         }
+    }
+    /// Returns the row of a place with facts of the sessions of these couriers.
+    fn place(couriers: &[&str]) -> Vec<u8> {
+        let facts = couriers.iter().map(|courier| PlaceFacts {
+            day: day_of(&start()),
+            rider: rider_hash(&SessionStart {
+                external_rider_id: (*courier).to_owned(),
+                ..start()
+            }),
+            floor_height_m: None,
+            entrance: None,
+            drop_off: None,
+        });
+        let place = facts.fold(PlaceKnowledge::default(), |place, facts| {
+            learn(&place, facts)
+        });
+        encode(&place).unwrap()
+    }
+
+    /// Writes a learned row as the commit of an insight does.
+    async fn put(store: &MemoryStore, key: RowKey, row: Vec<u8>) {
+        let full = [b"w", key.as_slice()].concat();
+        let written = store.committer().write(move |txn| {
+            txn.put(Space::State, full, row);
+            Ok(())
+        });
+        written.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_erasure_forgets_a_place_that_a_score_has_read_before() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let row_locks = Arc::new(RowLocks::default());
+        let erased = SessionStart {
+            external_rider_id: "erased".to_owned(),
+            ..start()
+        };
+        assert_eq!(erased.created_at, T0);
+        let key = place_row(&erased);
+        put(&store, key, place(&["erased"])).await;
+        // A score reads the place with the facts of the erased session.
+        let locked = row_locks.lock(vec![key]).await;
+        let (of_erasure, locks) = (Arc::clone(&store), Arc::clone(&row_locks));
+        let forgetting =
+            tokio::spawn(async move { forget(&*of_erasure, &locks, &erased, key).await });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        put(&store, key, place(&["erased", "other"])).await;
+        drop(locked);
+        assert_eq!(forgetting.await.unwrap().unwrap(), 1);
+        let left = store.recall(key).await.unwrap();
+        assert_eq!(left, Some(place(&["other"])));
     }
 }

@@ -1,5 +1,6 @@
 //! Locks of the rows of knowledge, so that two scores of this process do not overwrite each other's
-//! observation of a place, and of two copies of a trace the second one finds the first.
+//! observation of a place, an erasure is not undone by a score that has read the row before, and of two copies of
+//! a trace the second one finds the first.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,9 @@ use tokio::sync::Notify;
 /// The key of a row of knowledge.
 pub(super) type RowKey = [u8; 32];
 
-/// The rows that are locked by running scores.
+/// The rows that are locked by running scores and erasures.
 #[derive(Debug, Default)]
-pub(super) struct RowLocks {
+pub(crate) struct RowLocks {
     held: Mutex<BTreeSet<RowKey>>,
     /// Notified when rows become free.
     freed: Notify,
@@ -25,8 +26,8 @@ pub(super) struct LockedRows<'l> {
 }
 
 impl RowLocks {
-    /// Waits until no other score holds any of these rows, and locks all of them at once, so that two
-    /// scores never wait for each other.
+    /// Waits until nobody else holds any of these rows, and locks all of them at once, so that two
+    /// holders never wait for each other.
     pub(super) async fn lock(&self, keys: Vec<RowKey>) -> LockedRows<'_> {
         loop {
             let freed = self.freed.notified();

@@ -25,7 +25,7 @@ use super::Service;
 use crate::audit;
 use crate::privacy::{tenant_key, tenant_of};
 use crate::scoring::is_settled;
-use crate::stored::encode;
+use crate::stored::{document_or_empty, encode};
 
 /// The number of policies read per query.
 const POLICIES_AT_ONCE: usize = 500;
@@ -186,14 +186,22 @@ impl Service {
     }
 
     /// Returns the time of the last sweep of any process, which proves that the clock was right
-    /// then.
+    /// then. Returns `None` if no sweep was recorded, or if the record is unreadable.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails.
     pub async fn last_retention_sweep(&self) -> StoreResult<Option<TimestampMs>> {
-        let stored = self.store().document(collection(), LAST_SWEEP_KEY.to_vec());
-        stored.await?.as_deref().map(decode).transpose()
+        let stored =
+            document_or_empty(self.store().as_ref(), collection(), &LAST_SWEEP_KEY).await?;
+        match stored.as_deref().map(decode).transpose() {
+            // The next sweep writes it again.
+            Err(StoreError::Corrupt(error)) => {
+                tracing::error!(error, "the time of the last retention sweep is unreadable");
+                Ok(None)
+            }
+            swept_at => swept_at,
+        }
     }
 
     /// Removes the data that is older than the retention which its organization has chosen, and
@@ -254,8 +262,8 @@ impl Service {
     }
 
     async fn note_sweep(&self) -> StoreResult<()> {
-        let (store, key) = (self.store(), LAST_SWEEP_KEY.to_vec());
-        let stored = store.document(collection(), key.clone()).await?;
+        let (store, key) = (self.store().as_ref(), LAST_SWEEP_KEY.to_vec());
+        let stored = document_or_empty(store, collection(), &key).await?;
         let now = Some(encode(&self.now())?);
         // Another node may have recorded its own sweep in the meantime.
         let replaced = store.replace_document(collection(), key, stored, now);
@@ -406,8 +414,10 @@ impl TenantRetention<'_> {
         {
             return Ok(Some(false));
         }
-        // Another node may have placed a hold or a restriction just now.
-        service.privacy.marks.refresh(store).await?;
+        // Another node may have placed a hold or a restriction just now. Marks that cannot be read are
+        // no damage of this session, so the sweep stops here and does not pass the session over.
+        let refreshed = service.privacy.marks.refresh(store).await;
+        refreshed.map_err(StoreError::unavailable)?;
         if !self.may_sweep() {
             return Ok(None);
         }

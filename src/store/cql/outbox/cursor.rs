@@ -14,7 +14,7 @@ use super::super::db::{decode, encode};
 use super::super::relay::MessageHead;
 
 /// The name of an unreadable cursor in the log.
-pub(super) const CURSOR: &str = "the state of its messages";
+pub(in crate::cql) const CURSOR: &str = "the state of its messages";
 
 /// The state of one message. A message without one is as it was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

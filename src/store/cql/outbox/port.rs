@@ -49,7 +49,10 @@ impl Inner {
     }
 
     /// Reads all messages of a session without their bodies, in order and without damaged ones.
-    async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
+    pub(in crate::cql) async fn heads(
+        &self,
+        session_id: SessionId,
+    ) -> StoreResult<Vec<MessageHead>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
         let rows = self

@@ -9,7 +9,7 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::super::recorder::order_of;
-use crate::scoring::{forget, keys_of, replay};
+use crate::scoring::{RowLocks, forget, keys_of, replay};
 
 /// The number of table rows that one step examines.
 const STEP_ROWS: usize = 500;
@@ -107,7 +107,11 @@ pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResul
 }
 
 /// Removes the contributions of a session to learned rows.
-pub(super) async fn forget_session(store: &dyn Store, start: &SessionStart) -> StoreResult<()> {
+async fn forget_session(
+    store: &dyn Store,
+    row_locks: &RowLocks,
+    start: &SessionStart,
+) -> StoreResult<()> {
     let session_id = start.session_id;
     let mut keys = store.learned_by(session_id).await?;
     let is_scored = !matches!(store.insight(session_id).await, Ok(None));
@@ -118,13 +122,17 @@ pub(super) async fn forget_session(store: &dyn Store, start: &SessionStart) -> S
         keys = keys_of(start, fingerprint.as_ref());
     }
     for key in keys {
-        forget(store, start, key).await?;
+        forget(store, row_locks, start, key).await?;
     }
     Ok(())
 }
 
 /// Erases a session and its contributions to learned rows.
-pub(super) async fn session(store: &dyn Store, session_id: SessionId) -> StoreResult<()> {
+pub(super) async fn session(
+    store: &dyn Store,
+    row_locks: &RowLocks,
+    session_id: SessionId,
+) -> StoreResult<()> {
     let start = match store.find(session_id).await {
         Ok(row) => row.map(|row| row.start),
         // The contributions of the session can no longer be found, but its own rows can.
@@ -132,7 +140,7 @@ pub(super) async fn session(store: &dyn Store, session_id: SessionId) -> StoreRe
         Err(error) => return Err(error),
     };
     if let Some(start) = &start {
-        forget_session(store, start).await?;
+        forget_session(store, row_locks, start).await?;
     }
     store.erase_session(session_id).await
 }

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::erase;
 use crate::privacy::{OTHER_OWNER, tenant_key};
+use crate::scoring::RowLocks;
 
 /// The number of entries read per query.
 const PAGE: usize = 1_000;
@@ -51,7 +52,7 @@ impl LoggedErasure {
         written.await.map(drop)
     }
 
-    /// Removes the entry, if it is there. `may_change` is asked between its read and its removal.
+    /// Removes the entry, if it is there. `may_change` is called between its read and its removal.
     pub(super) async fn remove(
         &self,
         store: &dyn Store,
@@ -153,6 +154,8 @@ async fn apply_to_sessions(
     entries: &[&LoggedErasure],
 ) -> StoreResult<u64> {
     let (filter, mut after, mut erased) = (SessionFilter::default(), None, 0);
+    // No service scores at the same time.
+    let row_locks = RowLocks::default();
     loop {
         let page = store.list(tenant, &filter, SESSIONS_AT_ONCE, after).await?;
         for row in page.rows {
@@ -162,7 +165,7 @@ async fn apply_to_sessions(
                     && subjects.iter().any(|one| entry.subject.is_of(one))
             });
             if is_covered {
-                erase::session(store, row.start.session_id).await?;
+                erase::session(store, &row_locks, row.start.session_id).await?;
                 erased += 1;
             }
         }

@@ -164,7 +164,7 @@ impl<'s> OwnedRequest<'s> {
                 self.requests().note_erased(request, &page).await?;
                 for session_id in page {
                     service.registry().drop_erased(session_id);
-                    erase::session(store, session_id).await?;
+                    erase::session(store, service.scoring.row_locks(), session_id).await?;
                     // A request in flight may have adopted the session again in the meantime.
                     service.registry().drop_erased(session_id);
                     tokio::time::sleep(Duration::from_millis(PRIVACY_ERASE_PAUSE_MS)).await;

@@ -2,8 +2,10 @@
 //! schedule decides.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use porchlight_core::privacy::OpenKey;
 use porchlight_core::retention::RetentionBounds;
@@ -26,6 +28,12 @@ const SCAN_EVERY: Duration = Duration::from_millis(PRIVACY_MARKS_REFRESH_MS);
 /// The interval at which the open requests are measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
+/// The times at which the open requests are listed and measured next.
+struct DueAt {
+    scan: Instant,
+    measure: Instant,
+}
+
 /// The settings for performing privacy requests.
 #[derive(Clone)]
 pub struct PrivacySettings {
@@ -38,6 +46,17 @@ pub struct PrivacySettings {
     pub sign: Option<SignReceipt>,
     /// The function called with a tenant when a restriction was lifted.
     pub on_released: std::sync::Arc<dyn Fn(Tenant) + Send + Sync>,
+}
+
+/// The error of work that panicked. The hook of the process has logged the panic.
+#[derive(Debug, thiserror::Error)]
+#[error("the work panicked")]
+struct Panicked;
+
+/// Turns a panic of `work` into an error, so that it ends neither a loop nor the turn of a request.
+async fn contained<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_panic| Err(StoreError::unavailable(Panicked)))
 }
 
 impl Service {
@@ -71,47 +90,66 @@ impl Service {
     /// Reads changed marks until the service drains. Erasures rely on it: while they settle, every
     /// node learns of their marks. So nothing else is done here.
     async fn keep_marks_fresh(self) {
-        let marks = &self.privacy.marks;
-        let mut seen_reads = marks.reads();
+        let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
-            if let Err(error) = marks.refresh(self.store().as_ref()).await {
+            if let Err(error) = contained(self.refresh_marks(&mut seen_reads)).await {
                 tracing::warn!(error = chain(&error), "the privacy marks cannot be read");
-            }
-            // Others read changed marks, too.
-            if marks.reads() != seen_reads {
-                seen_reads = marks.reads();
-                self.registry().wake_all_watchers();
             }
             tokio::time::sleep(Duration::from_millis(PRIVACY_MARKS_REFRESH_MS)).await;
         }
     }
 
+    async fn refresh_marks(&self, seen_reads: &mut u64) -> StoreResult<()> {
+        let marks = &self.privacy.marks;
+        let refreshed = marks.refresh(self.store().as_ref()).await;
+        // Others read changed marks, too.
+        let reads = marks.reads();
+        if std::mem::replace(seen_reads, reads) != reads {
+            self.registry().wake_all_watchers();
+        }
+        refreshed.map(drop)
+    }
+
     async fn run_open_requests(self) {
-        let mut scan_at = Instant::now();
-        let mut measure_at = Instant::now();
+        let mut due = DueAt {
+            scan: Instant::now(),
+            measure: Instant::now(),
+        };
         while !self.is_draining() {
-            if self.privacy.take_submitted() || scan_at <= Instant::now() {
-                if let Err(error) = self.scan_open_requests().await {
-                    tracing::warn!(error = chain(&error), "the privacy requests cannot be read");
-                }
-                scan_at = Instant::now() + SCAN_EVERY;
-            }
-            self.begin_open_requests();
-            if measure_at <= Instant::now() {
-                measure::show(self.privacy.schedule().open());
-                measure_at = Instant::now() + MEASURE_EVERY;
-            }
-            let clock = &self.registry().ports().clock;
-            let next_ms = self
-                .privacy
-                .schedule()
-                .next_ms(clock.now(), clock.uptime_ms());
-            let next_ms = next_ms.unwrap_or(i64::MAX).max(1).unsigned_abs();
-            let until_scan = scan_at.saturating_duration_since(Instant::now());
-            let pause = until_scan.min(Duration::from_millis(next_ms));
+            let round = contained(async { Ok(self.run_due(&mut due).await) });
+            let pause = round.await.unwrap_or_else(|error| {
+                tracing::error!(
+                    error = chain(&error),
+                    "privacy requests were not begun, and will be soon"
+                );
+                SCAN_EVERY
+            });
             // A request that arrived in the meantime has left a permit behind.
             let _timeout = tokio::time::timeout(pause, self.privacy.wake.notified()).await;
         }
+    }
+
+    /// Lists and begins the requests that are due. Returns the time until the next ones are.
+    async fn run_due(&self, due: &mut DueAt) -> Duration {
+        if self.privacy.take_submitted() || due.scan <= Instant::now() {
+            if let Err(error) = contained(self.scan_open_requests()).await {
+                tracing::warn!(error = chain(&error), "the privacy requests cannot be read");
+            }
+            due.scan = Instant::now() + SCAN_EVERY;
+        }
+        self.begin_open_requests();
+        if due.measure <= Instant::now() {
+            measure::show(self.privacy.schedule().open());
+            due.measure = Instant::now() + MEASURE_EVERY;
+        }
+        let clock = &self.registry().ports().clock;
+        let next_ms = self
+            .privacy
+            .schedule()
+            .next_ms(clock.now(), clock.uptime_ms());
+        let next_ms = next_ms.unwrap_or(i64::MAX).max(1).unsigned_abs();
+        let until_scan = due.scan.saturating_duration_since(Instant::now());
+        until_scan.min(Duration::from_millis(next_ms))
     }
 
     /// Lists all open requests, and describes those of this node's tenants to the schedule.
@@ -210,7 +248,7 @@ impl Service {
                     key,
                     generation,
                 };
-                request.perform().await
+                contained(request.perform()).await
             }
             None => Ok(Performed::Stopped),
         };
