@@ -10,6 +10,8 @@ mod knowledge;
 mod known;
 mod replay;
 mod row_locks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
