@@ -11,6 +11,8 @@ mod known;
 mod reads;
 mod replay;
 mod row_locks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;

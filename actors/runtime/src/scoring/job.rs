@@ -356,19 +356,18 @@ fn compute(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::sync::Arc;
 
     use porchlight_ports::{Erasure, Insights, Journal, MessageBody, NewSession, Sessions};
-    use porchlight_schema::ids::{OrganizationId, ShardSet};
+    use porchlight_schema::ids::ShardSet;
     use porchlight_schema::message::MessageEvent;
     use porchlight_schema::sample::packed::BatchBuilder;
-    use porchlight_schema::session::{Address, EndReason, Env, Point, SessionType};
+    use porchlight_schema::session::EndReason;
     use porchlight_store::MemoryStore;
 
     use super::*;
-
-    pub(in crate::scoring) const T0: TimestampMs = TimestampMs(1_763_636_100_000);
+    use crate::scoring::tests::{T0, start};
 
     struct FixedClock;
 
@@ -379,34 +378,6 @@ pub(super) mod tests {
 
         fn uptime_ms(&self) -> i64 {
             0
-        }
-    }
-
-    pub(in crate::scoring) fn start() -> SessionStart {
-        SessionStart {
-            session_id: SessionId::new(T0, 1),
-            tenant: Tenant {
-                organization_id: OrganizationId::new(T0, 1),
-                env: Env::Sandbox,
-            },
-            delivery_id: String::new(),
-            external_rider_id: String::new(),
-            session_type: SessionType::Delivery,
-            address: Address {
-                line1: String::new(),
-                city: String::new(),
-                country: String::new(),
-                point: Point { lat: 0.0, lng: 0.0 },
-                unit: None,
-                floor: None,
-                accuracy_m: Address::ACCURACY_M_DEFAULT,
-                storey_height_m: None,
-                entrance: None,
-                gates: Vec::new(),
-            },
-            device: None,
-            started_at: T0,
-            created_at: T0,
         }
     }
 

@@ -315,7 +315,7 @@ mod tests {
     use porchlight_store::engine::Space;
 
     use super::*;
-    use crate::scoring::job::tests::{T0, start};
+    use crate::scoring::tests::{T0, start};
 
     #[test]
     fn traces_of_different_tenants_are_different_rows() {
