@@ -225,7 +225,7 @@ async fn a_session_with_a_message_that_cannot_be_decoded_is_erased() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listed_message_that_cannot_be_decoded_hides_no_other() {
-    let Some(damaged) = Damaged::open().await else {
+    let Some(mut damaged) = Damaged::open().await else {
         return;
     };
     let (repeated, lost) = (damaged.start().await, damaged.start().await);
@@ -240,8 +240,9 @@ async fn a_listed_message_that_cannot_be_decoded_hides_no_other() {
     assert_eq!(damaged.listed().await, all, "another row repeats it");
     let update = "UPDATE message_ids SET data = ? WHERE id = ?";
     damaged.damage(update, &id(lost).to_bytes()).await;
-    // The cursors of the others are cached.
+    // This process knows the cursors of the sessions that it has created. Another one reads them.
     let no_cursor = damaged.start().await;
+    damaged.store = open(damaged.keyspace.clone()).await.unwrap().unwrap();
     let insert = "INSERT INTO lane_cursor (data, session, generation) VALUES (?, ?, 9000000)";
     damaged.damage(insert, &no_cursor.to_bytes()).await;
     let mut left = [repeated, whole].map(id);

@@ -34,7 +34,7 @@ impl Clock for LongRunning {
 }
 
 /// Opens the store as the only process, with this clock.
-pub async fn serve(keyspace: &str, clock: &Arc<LongRunning>) -> Option<Arc<CqlStore>> {
+pub async fn serve<C: Clock + 'static>(keyspace: &str, clock: &Arc<C>) -> Option<Arc<CqlStore>> {
     let role = Role::Serving {
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|_| {}),
@@ -53,7 +53,7 @@ async fn start_old(store: &CqlStore) -> SessionId {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_pod_sets_the_mark_that_the_first_request_did_not() {
-    let (keyspace, clock) = (CqlServer::fresh_keyspace(), Arc::default());
+    let (keyspace, clock) = (CqlServer::fresh_keyspace(), Arc::<LongRunning>::default());
     let Some(store) = serve(&keyspace, &clock).await else {
         return;
     };
@@ -83,7 +83,7 @@ async fn a_repeated_pod_sets_the_mark_that_the_first_request_did_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_outlives_the_rows_of_slots_writes_them_again() {
-    let (keyspace, clock) = (CqlServer::fresh_keyspace(), Arc::default());
+    let (keyspace, clock) = (CqlServer::fresh_keyspace(), Arc::<LongRunning>::default());
     let Some(store) = serve(&keyspace, &clock).await else {
         return;
     };
