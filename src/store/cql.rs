@@ -16,7 +16,7 @@
 //! live_sessions.rs    sessions that an owner of shards starts: live sessions, and sessions that need scoring
 //! journal.rs, starts.rs, sessions.rs, session_list.rs, lists.rs, insights.rs, reviews.rs    the ports of sessions
 //! settle.rs, deletes.rs    marks of sessions to score, and deletes of rows that lead to finished work
-//! own_sessions.rs  what a process that serves alone knows without a read
+//! own_sessions.rs  the sessions that a process that serves alone knows without a read
 //! endpoints.rs, outbox.rs, deliveries.rs    the port of webhooks
 //! keys.rs, key_check.rs, recorders.rs, documents.rs, erasure.rs    the other ports
 //! renewal.rs       giving the rows of one session their full time to live again

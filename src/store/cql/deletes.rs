@@ -1,7 +1,7 @@
 //! Deletes of rows that lead to finished work. They wait for each other, so that few requests carry them, and until this process
 //! has verified that it still serves.
 //!
-//! A row that leads to finished work does no harm: whoever finds it, examines its session again and removes it. So the deletes
+//! A row that leads to finished work does no harm: a process that finds it examines its session again and removes it. So the deletes
 //! may be late, and a process that is killed may leave some rows. A delete carries the time at which it was decided, so that a
 //! row that is written later stays. A process that another one has replaced in the meantime sends no deletes: the other one may
 //! have stored data of which this one does not know.

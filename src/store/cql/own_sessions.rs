@@ -1,4 +1,4 @@
-//! What a process that serves alone knows of the sessions that it has created.
+//! The knowledge of a process that serves alone about the sessions that it has created.
 //!
 //! No other process writes these sessions, so this process need not read what it has written itself: their starts, states and
 //! messages, and which of their parts are unwritten. An entry begins before anybody else can know of its session, and every

@@ -57,7 +57,7 @@ pub fn written_generation(epoch: u64, generation: u64) -> u64 {
     (epoch << 32) | generation.min(u64::from(u32::MAX))
 }
 
-/// What a process has verified about the others. Times are milliseconds of its monotonic clock.
+/// The times at which a process has verified that no other one serves. They are milliseconds of its monotonic clock.
 #[derive(Debug)]
 pub(super) struct Verified {
     /// The time after the process began its epoch.
