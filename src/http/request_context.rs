@@ -148,7 +148,7 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
-        let row = self.session_with_any_access(caller, session_id).await?;
+        let row = self.session_to_change(caller, session_id).await?;
         match self.state.service.access(&row.start) {
             SessionAccess::Open => Ok(row),
             SessionAccess::Restricted | SessionAccess::Erased => Err(session_not_found()),
@@ -166,7 +166,9 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
-        self.session_with_any_access(caller, session_id).await
+        let session_id = session_id.ok_or_else(session_not_found)?;
+        let row = self.state.service.find(session_id).await?;
+        self.check_access(caller, row)
     }
 
     /// Returns the session to stop, like [`Self::session_to_change`].
@@ -195,16 +197,6 @@ impl RequestContext {
             SessionAccess::Restricted => Err(restricted()),
             SessionAccess::Erased => Err(session_not_found()),
         }
-    }
-
-    async fn session_with_any_access(
-        &self,
-        caller: &Caller,
-        session_id: Option<SessionId>,
-    ) -> Result<SessionRow, Problem> {
-        let session_id = session_id.ok_or_else(session_not_found)?;
-        let row = self.state.service.find(session_id).await?;
-        self.check_access(caller, row)
     }
 
     /// Checks that the caller can see a session that was looked up and is not being erased, and that the token is valid.
