@@ -110,6 +110,24 @@ pub struct Address {
 impl Address {
     /// Default of `accuracyM` (contract 2).
     pub const ACCURACY_M_DEFAULT: f32 = 20.0;
+
+    /// Returns an address of which only the position is known: its texts are empty, and its accuracy
+    /// is the default.
+    #[must_use]
+    pub fn at(point: Point) -> Self {
+        Self {
+            line1: String::new(),
+            city: String::new(),
+            country: String::new(),
+            point,
+            unit: None,
+            floor: None,
+            accuracy_m: Self::ACCURACY_M_DEFAULT,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        }
+    }
 }
 
 /// Description of the phone.
@@ -148,6 +166,30 @@ pub struct SessionStart {
     pub started_at: TimestampMs,
     /// The time at which the service created the session.
     pub created_at: TimestampMs,
+}
+
+impl SessionStart {
+    /// Returns the start of a delivery that is recorded from its creation on. The ids of the customer
+    /// are empty.
+    #[must_use]
+    pub fn delivery(
+        session_id: SessionId,
+        tenant: Tenant,
+        address: Address,
+        at: TimestampMs,
+    ) -> Self {
+        Self {
+            session_id,
+            tenant,
+            delivery_id: String::new(),
+            external_rider_id: String::new(),
+            session_type: SessionType::Delivery,
+            address,
+            device: None,
+            started_at: at,
+            created_at: at,
+        }
+    }
 }
 
 /// The reason why a session ended.

@@ -101,14 +101,8 @@ impl Entered {
             address: Address {
                 line1: self.street.clone(),
                 city: self.city.clone(),
-                country: String::new(),
-                point,
-                unit: None,
                 floor,
-                accuracy_m: Address::ACCURACY_M_DEFAULT,
-                storey_height_m: None,
-                entrance: None,
-                gates: Vec::new(),
+                ..Address::at(point)
             },
             created_at: request.now(),
             expires_at: request.now().plus_ms(lifetime_sec * 1_000),

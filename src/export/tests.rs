@@ -3,7 +3,7 @@ use std::io::Read;
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::review::{Review, ReviewState};
-use porchlight_schema::session::{Address, Env, Point, SessionStart, SessionType, Tenant};
+use porchlight_schema::session::{Address, Env, Point, SessionStart, Tenant};
 use serde_json::json;
 use zip::ZipArchive;
 
@@ -13,32 +13,25 @@ const AT: TimestampMs = TimestampMs(1_763_636_100_000);
 
 fn start(tail: u128) -> SessionStart {
     SessionStart {
-        session_id: SessionId::new(AT, tail),
-        tenant: Tenant {
-            organization_id: OrganizationId::new(AT, 1),
-            env: Env::Sandbox,
-        },
         delivery_id: format!("order-{tail}"),
         external_rider_id: "rider <12>".to_owned(),
-        session_type: SessionType::Delivery,
-        address: Address {
-            line1: "Lindenweg 7".to_owned(),
-            city: "Berlin".to_owned(),
-            country: "DE".to_owned(),
-            point: Point {
-                lat: 52.52,
-                lng: 13.405,
+        ..SessionStart::delivery(
+            SessionId::new(AT, tail),
+            Tenant {
+                organization_id: OrganizationId::new(AT, 1),
+                env: Env::Sandbox,
             },
-            unit: None,
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
-        device: None,
-        started_at: AT,
-        created_at: AT,
+            Address {
+                line1: "Lindenweg 7".to_owned(),
+                city: "Berlin".to_owned(),
+                country: "DE".to_owned(),
+                ..Address::at(Point {
+                    lat: 52.52,
+                    lng: 13.405,
+                })
+            },
+            AT,
+        )
     }
 }
 

@@ -22,16 +22,9 @@ const ADDRESS: Point = Point {
 
 fn context() -> SessionContext {
     let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: ADDRESS,
-        unit: None,
         floor: Some(2),
         accuracy_m: 12.0,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
+        ..Address::at(ADDRESS)
     };
     SessionContext::of_address(&address, None)
 }

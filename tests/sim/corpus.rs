@@ -48,16 +48,11 @@ fn recording(kind: Kind, seed: u64, seconds: f64) -> Recording {
         line1: text("line1"),
         city: text("city"),
         country: text("country"),
-        point: Point {
+        floor: asked["floor"].as_i64().map(|floor| floor as i16),
+        ..Address::at(Point {
             lat: asked["lat"].as_f64().unwrap(),
             lng: asked["lng"].as_f64().unwrap(),
-        },
-        unit: None,
-        floor: asked["floor"].as_i64().map(|floor| floor as i16),
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
+        })
     };
     let packed = delivery.batches(seconds).take(BATCHES_MAX).map(|batch| {
         decode_batch(batch.json().unwrap().as_bytes())

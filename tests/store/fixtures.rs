@@ -14,7 +14,7 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Pressure, Sample, Steps};
 use porchlight_schema::session::{
-    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions, StoreSecrets};
@@ -180,29 +180,23 @@ pub fn session_id(at: TimestampMs) -> SessionId {
 
 pub fn start(tenant: Tenant, created_at: TimestampMs) -> SessionStart {
     SessionStart {
-        session_id: session_id(created_at),
-        tenant,
         delivery_id: format!("delivery-{}", fresh()),
         external_rider_id: "rider".to_owned(),
-        session_type: SessionType::Delivery,
-        address: Address {
-            line1: "1 High Street".to_owned(),
-            city: "Leeds".to_owned(),
-            country: "GB".to_owned(),
-            point: Point {
-                lat: 53.8,
-                lng: -1.55,
+        ..SessionStart::delivery(
+            session_id(created_at),
+            tenant,
+            Address {
+                line1: "1 High Street".to_owned(),
+                city: "Leeds".to_owned(),
+                country: "GB".to_owned(),
+                floor: Some(2),
+                ..Address::at(Point {
+                    lat: 53.8,
+                    lng: -1.55,
+                })
             },
-            unit: None,
-            floor: Some(2),
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
-        device: None,
-        started_at: created_at,
-        created_at,
+            created_at,
+        )
     }
 }
 

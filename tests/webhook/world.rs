@@ -18,7 +18,7 @@ use porchlight_ports::{
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::{
-    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
@@ -245,29 +245,17 @@ impl World {
 /// Returns the start of some session.
 pub(crate) fn sample_start(now: TimestampMs) -> SessionStart {
     SessionStart {
-        session_id: SessionId::new(now, 0),
-        tenant: Tenant {
-            organization_id: OrganizationId::new(now, 0),
-            env: Env::Sandbox,
-        },
         delivery_id: "d".to_owned(),
         external_rider_id: "r".to_owned(),
-        session_type: SessionType::Delivery,
-        address: Address {
-            line1: String::new(),
-            city: String::new(),
-            country: String::new(),
-            point: Point { lat: 0.0, lng: 0.0 },
-            unit: None,
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
-        device: None,
-        started_at: now,
-        created_at: now,
+        ..SessionStart::delivery(
+            SessionId::new(now, 0),
+            Tenant {
+                organization_id: OrganizationId::new(now, 0),
+                env: Env::Sandbox,
+            },
+            Address::at(Point { lat: 0.0, lng: 0.0 }),
+            now,
+        )
     }
 }
 

@@ -261,7 +261,7 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ManualRetry {
     /// The time of the request.
-    pub asked_at: TimestampMs,
+    pub requested_at: TimestampMs,
     /// The requested message.
     pub id: MessageId,
     /// The lane of the message.

@@ -188,11 +188,6 @@ fn point(value: &Value) -> Option<Point> {
 fn address(known: &Value, end: Point) -> Address {
     let metres = |name: &str| known[name].as_f64().map(|metres| metres as f32);
     Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: point(known).unwrap_or(end),
-        unit: None,
         floor: known["floor"]
             .as_i64()
             .and_then(|floor| i16::try_from(floor).ok()),
@@ -205,6 +200,7 @@ fn address(known: &Value, end: Point) -> Address {
             .flatten()
             .filter_map(point)
             .collect(),
+        ..Address::at(point(known).unwrap_or(end))
     }
 }
 

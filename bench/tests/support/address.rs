@@ -17,20 +17,9 @@ pub(crate) fn context(delivery: &Delivery) -> SessionContext {
             .and_then(serde_json::Value::as_f64)
             .unwrap()
     };
-    let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: Point {
-            lat: degrees("/address/lat"),
-            lng: degrees("/address/lng"),
-        },
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    };
+    let address = Address::at(Point {
+        lat: degrees("/address/lat"),
+        lng: degrees("/address/lng"),
+    });
     SessionContext::of_address(&address, None)
 }

@@ -122,7 +122,7 @@ impl CqlStore {
             return Ok(());
         };
         let data = (request.session_id, row.queued.number, request.again);
-        let (kind, at) = (OutboxKind::Manual, request.asked_at);
+        let (kind, at) = (OutboxKind::Manual, request.requested_at);
         inner
             .put_outbox(endpoint.id, kind, at, request.id, &data)
             .await

@@ -60,24 +60,12 @@ fn new_session(
         line1: "a".to_owned(),
         city: "b".to_owned(),
         country: "GB".to_owned(),
-        point: Point { lat: 1.0, lng: 2.0 },
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
+        ..Address::at(Point { lat: 1.0, lng: 2.0 })
     };
     let start = SessionStart {
-        session_id,
-        tenant,
         delivery_id: "d".to_owned(),
         external_rider_id: "r".to_owned(),
-        session_type: porchlight_schema::session::SessionType::Delivery,
-        address,
-        device: None,
-        started_at: T0,
-        created_at: T0,
+        ..SessionStart::delivery(session_id, tenant, address, T0)
     };
     NewSession {
         start,

@@ -195,7 +195,7 @@ fn queue_retry(
     at: TimestampMs,
 ) -> StoreResult<()> {
     let request = ManualRetry {
-        asked_at: at,
+        requested_at: at,
         id: row.queued.id,
         session_id: row.queued.session_id,
         again: row.queued.state == State::Delivered,

@@ -89,7 +89,7 @@ fn index_key(endpoint_id: EndpointId, queued: &Queued) -> Option<Vec<u8>> {
 #[must_use]
 pub fn manual_key(endpoint_id: EndpointId, request: &ManualRetry) -> Vec<u8> {
     of_endpoint(b'b', endpoint_id)
-        .time(request.asked_at)
+        .time(request.requested_at)
         .bytes(&request.id.to_bytes())
         .build()
 }

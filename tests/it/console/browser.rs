@@ -65,7 +65,7 @@ fn packages() -> Result<PathBuf, String> {
 }
 
 /// Returns the paths needed to run a browser.
-pub(super) fn browser() -> Result<(PathBuf, PathBuf), String> {
+fn browser() -> Result<(PathBuf, PathBuf), String> {
     let browser = BROWSERS.iter().find_map(|name| found(name));
     let browser = browser.ok_or("there is no chromium")?;
     for program in ["node", "npm"] {
@@ -113,32 +113,52 @@ fn deliveries(folder: &Path) {
 }
 
 /// The programs that drive a browser.
-pub(super) struct Found {
-    /// The browser itself.
-    pub(super) browser: PathBuf,
+pub(super) struct Browser {
+    program: PathBuf,
     /// The folder of the scripts and their packages.
-    pub(super) packages: PathBuf,
+    packages: PathBuf,
 }
 
-/// Returns the programs, or `None` if one is missing and the test may be skipped.
-pub(super) fn find() -> Option<Found> {
-    match browser() {
-        Ok((browser, packages)) => Some(Found { browser, packages }),
-        Err(reason) => {
-            assert_ne!(
-                std::env::var("PORCHLIGHT_BROWSER").as_deref(),
-                Ok("required"),
-                "{reason}"
-            );
-            println!("left out: {reason}");
-            None
+impl Browser {
+    /// Returns the browser of this machine, or `None` if a program is missing and the test may be
+    /// skipped.
+    pub(super) fn find() -> Option<Self> {
+        match browser() {
+            Ok((program, packages)) => Some(Self { program, packages }),
+            Err(reason) => {
+                let required = std::env::var("PORCHLIGHT_BROWSER");
+                assert_ne!(required.as_deref(), Ok("required"), "{reason}");
+                println!("left out: {reason}");
+                None
+            }
         }
+    }
+
+    /// Runs a script against the console of a server with these variables, and asserts that it
+    /// succeeds. The script writes files to `folder`.
+    pub(super) fn run(
+        &self,
+        script: &str,
+        server: &Server,
+        folder: &Folder,
+        variables: &[(&str, &str)],
+    ) {
+        let driven = Command::new("node")
+            .arg(self.packages.join(script))
+            .env("CONSOLE", &server.api)
+            .env("FOLDER", folder.path())
+            .env("CHROMIUM", &self.program)
+            .env("SCREENSHOTS", root().join("tests/screenshots"))
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        println!("{}", successful(driven));
     }
 }
 
 #[test]
 fn the_console_works_in_a_browser() {
-    let Some(Found { browser, packages }) = find() else {
+    let Some(browser) = Browser::find() else {
         return;
     };
     let folder = Folder::new();
@@ -172,15 +192,6 @@ fn the_console_works_in_a_browser() {
             .output();
         successful(made.unwrap()).trim().to_owned()
     };
-    let driven = Command::new("node")
-        .arg(packages.join("browser.mjs"))
-        .env("CONSOLE", &server.api)
-        .env("KEY", key("sandbox"))
-        .env("LIVE_KEY", key("live"))
-        .env("FOLDER", folder.path())
-        .env("CHROMIUM", browser)
-        .env("SCREENSHOTS", root().join("tests/screenshots"))
-        .output()
-        .unwrap();
-    println!("{}", successful(driven));
+    let keys = [("KEY", &*key("sandbox")), ("LIVE_KEY", &*key("live"))];
+    browser.run("browser.mjs", &server, &folder, &keys);
 }

@@ -2,12 +2,10 @@
 //! session page, the live board with 1,000 sessions, and the path image. The street map is the
 //! synthetic town. No request may leave the service.
 
-use std::process::Command;
-
 use porchlight_sim::{Kind, ParameterSet, Scenario};
 use serde_json::json;
 
-use super::browser::{browser, certify, root};
+use super::browser::{Browser, certify, root};
 use crate::server::{Folder, Server, porchlight, successful};
 
 /// Places on streets of the town that run east, in degrees of latitude and longitude.
@@ -15,14 +13,8 @@ const STREETS_DEG: [(f64, f64); 2] = [(45.501_259_1, -27.496), (45.498_740_9, -2
 
 #[test]
 fn the_maps_work_in_a_browser() {
-    let (browser, packages) = match browser() {
-        Ok(found) => found,
-        Err(reason) => {
-            let required = std::env::var("PORCHLIGHT_BROWSER");
-            assert_ne!(required.as_deref(), Ok("required"), "{reason}");
-            println!("left out: {reason}");
-            return;
-        }
+    let Some(browser) = Browser::find() else {
+        return;
     };
     let folder = Folder::new();
     certify(folder.path());
@@ -56,15 +48,9 @@ fn the_maps_work_in_a_browser() {
             .output();
         successful(made.unwrap()).trim().to_owned()
     };
-    let driven = Command::new("node")
-        .arg(packages.join("maps.mjs"))
-        .env("CONSOLE", &server.api)
-        .env("KEY", key("Harbour Parcels"))
-        .env("OTHER_KEY", key("Hill Parcels"))
-        .env("FOLDER", folder.path())
-        .env("CHROMIUM", browser)
-        .env("SCREENSHOTS", root().join("tests/screenshots"))
-        .output()
-        .unwrap();
-    println!("{}", successful(driven));
+    let keys = [
+        ("KEY", &*key("Harbour Parcels")),
+        ("OTHER_KEY", &*key("Hill Parcels")),
+    ];
+    browser.run("maps.mjs", &server, &folder, &keys);
 }

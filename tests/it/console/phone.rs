@@ -2,34 +2,26 @@
 //! by `phone.mjs` next to this file. `PORCHLIGHT_OFFLINE_SECONDS=60` cuts the network for longer
 //! than the default of 12 s.
 
-use std::process::Command;
-
-use super::browser::{Found, find, root};
-use crate::server::{Folder, Server, successful};
+use super::browser::Browser;
+use crate::server::{Folder, Server};
 
 /// The time without a network, in seconds.
 const OFFLINE_SECONDS: &str = "12";
 
 #[test]
 fn a_delivery_is_recorded_in_the_browser_of_a_phone() {
-    let Some(Found { browser, packages }) = find() else {
+    let Some(browser) = Browser::find() else {
         return;
     };
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let seconds = std::env::var("PORCHLIGHT_OFFLINE_SECONDS");
-    let driven = Command::new("node")
-        .arg(packages.join("phone.mjs"))
-        .env("CONSOLE", &server.api)
-        .env("KEY", server.key("secret"))
-        .env("FOLDER", folder.path())
-        .env("CHROMIUM", browser)
-        .env("SCREENSHOTS", root().join("tests/screenshots"))
-        .env(
+    let variables = [
+        ("KEY", &*server.key("secret")),
+        (
             "OFFLINE_SECONDS",
             seconds.as_deref().unwrap_or(OFFLINE_SECONDS),
-        )
-        .output()
-        .unwrap();
-    println!("{}", successful(driven));
+        ),
+    ];
+    browser.run("phone.mjs", &server, &folder, &variables);
 }

@@ -23,7 +23,7 @@ use porchlight_schema::insight::{
 use porchlight_schema::key::{KeyKind, Role};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{
-    Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
+    Address, EndReason, Env, Point, SessionEnd, SessionStart, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::{EmbeddedStore, OpenOptions};
@@ -112,29 +112,22 @@ async fn session(store: &EmbeddedStore, tenant: Tenant, number: usize, now: Time
     // Spread over the last day.
     let at = now.plus_ms(-86_000_000 + (number as i64) * 86_000_000 / SESSIONS as i64);
     let start = SessionStart {
-        session_id: SessionId::new(at, SystemEntropy.random()),
-        tenant,
         delivery_id: format!("delivery-{number}"),
         external_rider_id: format!("rider-{}", number % 300),
-        session_type: SessionType::Delivery,
-        address: Address {
-            line1: "1 High Street".into(),
-            city: "Bath".into(),
-            country: "GB".into(),
-            point: Point {
-                lat: 51.38,
-                lng: -2.36,
+        ..SessionStart::delivery(
+            SessionId::new(at, SystemEntropy.random()),
+            tenant,
+            Address {
+                line1: "1 High Street".into(),
+                city: "Bath".into(),
+                country: "GB".into(),
+                ..Address::at(Point {
+                    lat: 51.38,
+                    lng: -2.36,
+                })
             },
-            unit: None,
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
-        device: None,
-        started_at: at,
-        created_at: at,
+            at,
+        )
     };
     let session_id = start.session_id;
     let message = body(MessageEvent::SessionStarted, at);

@@ -319,7 +319,7 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
         RetryOutcome::Requested
     );
     let request = ManualRetry {
-        asked_at: T0.plus_ms(70),
+        requested_at: T0.plus_ms(70),
         id,
         session_id: queue.sessions[0],
         again: false,

@@ -315,13 +315,8 @@ mod tests {
             line1: line1.to_owned(),
             city: "Town".to_owned(),
             country: "US".to_owned(),
-            point: Point { lat: 1.0, lng: 2.0 },
             unit: unit.map(str::to_owned),
-            floor: None,
-            accuracy_m: 20.0,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
+            ..Address::at(Point { lat: 1.0, lng: 2.0 })
         }
     }
 

@@ -11,21 +11,10 @@ use super::*;
 /// Returns a session at a plain address.
 pub(super) fn context() -> SessionContext {
     SessionContext::of_address(
-        &Address {
-            line1: String::new(),
-            city: String::new(),
-            country: String::new(),
-            point: Point {
-                lat: 52.5,
-                lng: 13.4,
-            },
-            unit: None,
-            floor: None,
-            accuracy_m: Address::ACCURACY_M_DEFAULT,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
+        &Address::at(Point {
+            lat: 52.5,
+            lng: 13.4,
+        }),
         None,
     )
 }

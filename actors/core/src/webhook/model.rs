@@ -127,7 +127,7 @@ impl World {
         };
         if message.state != State::Superseded {
             self.hand.insert(ManualRetry {
-                asked_at: self.now,
+                requested_at: self.now,
                 id: message.id,
                 session_id: message.session_id,
                 again: message.state == State::Delivered,

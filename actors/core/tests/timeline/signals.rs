@@ -103,16 +103,9 @@ const METRES_PER_DEGREE: f64 = 111_195.0;
 /// Returns a context whose address is `east_m` and `north_m` from the start of every script.
 pub(crate) fn context_at(east_m: f64, north_m: f64) -> SessionContext {
     let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: point(east_m, north_m),
-        unit: None,
-        floor: None,
         accuracy_m: 10.0,
         storey_height_m: Some(3.0),
-        entrance: None,
-        gates: Vec::new(),
+        ..Address::at(point(east_m, north_m))
     };
     SessionContext::of_address(&address, None)
 }

@@ -106,7 +106,7 @@ mod tests {
 
     use porchlight_core::shares::ShareLimits;
     use porchlight_schema::ids::OrganizationId;
-    use porchlight_schema::session::{Address, Env, Point, SessionType};
+    use porchlight_schema::session::{Address, Env, Point};
     use porchlight_schema::time::TimestampMs;
 
     use super::*;
@@ -115,31 +115,15 @@ mod tests {
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 
     fn start(number: usize) -> SessionStart {
-        SessionStart {
-            session_id: SessionId::new(NOW, number as u128),
-            tenant: Tenant {
+        SessionStart::delivery(
+            SessionId::new(NOW, number as u128),
+            Tenant {
                 organization_id: OrganizationId::new(NOW, 7),
                 env: Env::Sandbox,
             },
-            delivery_id: String::new(),
-            external_rider_id: String::new(),
-            session_type: SessionType::Delivery,
-            address: Address {
-                line1: String::new(),
-                city: String::new(),
-                country: String::new(),
-                point: Point { lat: 0.0, lng: 0.0 },
-                unit: None,
-                floor: None,
-                accuracy_m: 20.0,
-                storey_height_m: None,
-                entrance: None,
-                gates: Vec::new(),
-            },
-            device: None,
-            started_at: NOW,
-            created_at: NOW,
-        }
+            Address::at(Point { lat: 0.0, lng: 0.0 }),
+            NOW,
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{SessionEnd, Tenant};
+use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
 use super::Service;
@@ -207,21 +208,13 @@ impl Service {
         let metrics = Metrics::get();
         let now = self.now();
         let end = self.end_by_now(target).await?;
-        if end.is_some_and(|end| now > end.takes_telemetry_until()) {
-            metrics.on_batch(BatchOutcome::Closed);
-            return Err(IngestError::Closed);
-        }
-        match self.access_of(target.tenant, target.session_id).await? {
-            SessionAccess::Open => {}
-            SessionAccess::Restricted => {
-                metrics.on_batch(BatchOutcome::Closed);
-                return Err(IngestError::Restricted);
-            }
-            SessionAccess::Erased => {
-                metrics.on_batch(BatchOutcome::Closed);
-                return Err(IngestError::Erased);
-            }
-        }
+        self.check_takes_telemetry(target, end, now)
+            .await
+            .inspect_err(|error| {
+                if !matches!(error, IngestError::Store(_)) {
+                    metrics.on_batch(BatchOutcome::Closed);
+                }
+            })?;
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
         let under_way = self
             .registry()
@@ -248,29 +241,40 @@ impl Service {
         if !matches!(appended, Appended::Conflict | Appended::Erased) && is_over {
             registry.request_late_score(target.tenant, target.session_id);
         }
+        metrics.on_batch(match appended {
+            Appended::New if end.is_some() => BatchOutcome::Late,
+            Appended::New => BatchOutcome::New,
+            Appended::Repeated => BatchOutcome::Repeated,
+            Appended::Conflict => BatchOutcome::Conflict,
+            Appended::Erased => BatchOutcome::Closed,
+        });
         match appended {
             Appended::New => {
                 metrics.samples.increment(u64::from(samples));
                 metrics.bytes.increment(bytes as u64);
-                metrics.on_batch(if end.is_some() {
-                    BatchOutcome::Late
-                } else {
-                    BatchOutcome::New
-                });
                 Ok(())
             }
-            Appended::Repeated => {
-                metrics.on_batch(BatchOutcome::Repeated);
-                Ok(())
-            }
-            Appended::Conflict => {
-                metrics.on_batch(BatchOutcome::Conflict);
-                Err(IngestError::Conflict)
-            }
-            Appended::Erased => {
-                metrics.on_batch(BatchOutcome::Closed);
-                Err(IngestError::Erased)
-            }
+            Appended::Repeated => Ok(()),
+            Appended::Conflict => Err(IngestError::Conflict),
+            Appended::Erased => Err(IngestError::Erased),
+        }
+    }
+
+    /// Checks that a session takes a batch that arrives now: it has not been over for too long, and no privacy request
+    /// closes it.
+    async fn check_takes_telemetry(
+        &self,
+        target: &Target,
+        end: Option<SessionEnd>,
+        now: TimestampMs,
+    ) -> Result<(), IngestError> {
+        if end.is_some_and(|end| now > end.takes_telemetry_until()) {
+            return Err(IngestError::Closed);
+        }
+        match self.access_of(target.tenant, target.session_id).await? {
+            SessionAccess::Open => Ok(()),
+            SessionAccess::Restricted => Err(IngestError::Restricted),
+            SessionAccess::Erased => Err(IngestError::Erased),
         }
     }
 

@@ -9,7 +9,7 @@ use porchlight_schema::insight::{
 };
 use porchlight_schema::message::{Envelope, MessageEvent};
 use porchlight_schema::session::{
-    Address, EndReason, Point, SessionEnd, SessionStart, SessionType, SessionView, Tenant,
+    Address, EndReason, Point, SessionEnd, SessionStart, SessionView, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
@@ -52,26 +52,19 @@ fn envelope(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -
 
 fn start(tenant: Tenant, at: TimestampMs) -> SessionStart {
     SessionStart {
-        session_id: SessionId::new(at, 0),
-        tenant,
         delivery_id: "test-delivery".to_owned(),
         external_rider_id: "test-rider".to_owned(),
-        session_type: SessionType::Delivery,
-        address: Address {
-            line1: "1 Example Street".to_owned(),
-            city: "Exampleton".to_owned(),
-            country: "EX".to_owned(),
-            point: Point { lat: 0.0, lng: 0.0 },
-            unit: None,
-            floor: None,
-            accuracy_m: Address::ACCURACY_M_DEFAULT,
-            storey_height_m: None,
-            entrance: None,
-            gates: Vec::new(),
-        },
-        device: None,
-        started_at: at,
-        created_at: at,
+        ..SessionStart::delivery(
+            SessionId::new(at, 0),
+            tenant,
+            Address {
+                line1: "1 Example Street".to_owned(),
+                city: "Exampleton".to_owned(),
+                country: "EX".to_owned(),
+                ..Address::at(Point { lat: 0.0, lng: 0.0 })
+            },
+            at,
+        )
     }
 }
 

@@ -83,9 +83,9 @@ impl Cursor {
     }
 
     /// Returns whether a retry that was requested at this time is finished.
-    pub(super) fn is_manual_done(&self, id: MessageId, asked_at: TimestampMs) -> bool {
+    pub(super) fn is_manual_done(&self, id: MessageId, requested_at: TimestampMs) -> bool {
         self.manual_done_up_to(id)
-            .is_some_and(|up_to| asked_at <= up_to)
+            .is_some_and(|up_to| requested_at <= up_to)
     }
 
     /// Returns the time up to which manual requests for this message are completed.
@@ -95,10 +95,10 @@ impl Cursor {
     }
 
     /// Notes that a retry that was requested at this time is finished.
-    pub(super) fn finish_manual(&mut self, id: MessageId, asked_at: TimestampMs) {
+    pub(super) fn finish_manual(&mut self, id: MessageId, requested_at: TimestampMs) {
         match self.manual.iter_mut().find(|(done, _)| *done == id) {
-            Some((_, up_to)) => *up_to = (*up_to).max(asked_at),
-            None => self.manual.push((id, asked_at)),
+            Some((_, up_to)) => *up_to = (*up_to).max(requested_at),
+            None => self.manual.push((id, requested_at)),
         }
     }
 

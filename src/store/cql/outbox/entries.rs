@@ -69,7 +69,7 @@ impl OutboxEntry {
 
     pub(super) fn manual_retry(self) -> ManualRetry {
         ManualRetry {
-            asked_at: self.at,
+            requested_at: self.at,
             id: self.id,
             session_id: self.session_id,
             again: self.again,

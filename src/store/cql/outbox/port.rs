@@ -104,7 +104,7 @@ impl Inner {
             let row = self.delivery_row(tenant, request.id).await?;
             // Messages for a deleted endpoint are cancelled.
             let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
-            if !cursor.is_manual_done(request.id, request.asked_at) {
+            if !cursor.is_manual_done(request.id, request.requested_at) {
                 lane.manual = row.map(|row| row.queued);
             }
         }
@@ -124,7 +124,7 @@ impl Inner {
             let (read_in, cursor) = self.load_cursor(shard, session_id).await?;
             let mut cursor = cursor.as_ref().clone();
             if let Some(request) = &change.manual_done {
-                cursor.finish_manual(request.id, request.asked_at);
+                cursor.finish_manual(request.id, request.requested_at);
             }
             let updates = change.updates.iter();
             let taken: Vec<&Update> = updates

@@ -203,7 +203,7 @@ async fn the_result_of_an_attempt_replaces_a_damaged_delivery() {
         }
         // A request for another attempt finds nothing to send, and is done.
         let request = ManualRetry {
-            asked_at: T0,
+            requested_at: T0,
             id: before.id,
             session_id,
             again: false,

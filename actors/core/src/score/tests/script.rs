@@ -66,16 +66,12 @@ impl Script {
                 line1: "1 Test Street".into(),
                 city: "Town".into(),
                 country: "DE".into(),
-                point: Point {
-                    lat: 48.2,
-                    lng: 11.6,
-                },
-                unit: None,
-                floor: None,
                 accuracy_m: 10.0,
                 storey_height_m: Some(3.2),
-                entrance: None,
-                gates: Vec::new(),
+                ..Address::at(Point {
+                    lat: 48.2,
+                    lng: 11.6,
+                })
             },
             sensors: Vec::new(),
             place: (-600.0, -25.0),

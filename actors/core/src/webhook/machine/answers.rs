@@ -95,7 +95,8 @@ impl EndpointMachine {
             .collect();
         for request in listing.manual {
             if !under_way.contains(&request) {
-                self.manual.insert((request.asked_at, request.id), request);
+                self.manual
+                    .insert((request.requested_at, request.id), request);
             }
         }
         if std::mem::take(&mut self.woken_while_listing) {
@@ -120,7 +121,7 @@ impl EndpointMachine {
             self.wanted = Wanted::ALL;
             if let Some(manual_retry) = manual_retry {
                 self.manual
-                    .insert((manual_retry.asked_at, manual_retry.id), manual_retry);
+                    .insert((manual_retry.requested_at, manual_retry.id), manual_retry);
             }
             self.pause_after_fault(now);
             return;
@@ -199,7 +200,7 @@ impl EndpointMachine {
             let (waiting, manual_retry) = (busy.waiting.clone(), busy.manual_retry);
             if let Some(manual_retry) = manual_retry {
                 self.manual
-                    .insert((manual_retry.asked_at, manual_retry.id), manual_retry);
+                    .insert((manual_retry.requested_at, manual_retry.id), manual_retry);
             }
             self.finish(now, lane, &waiting);
             self.pause_after_fault(now);

@@ -82,7 +82,7 @@ impl EndpointMachine {
         self.window.remove(lane);
         if let Some(manual_retry) = manual_retry {
             self.manual
-                .remove(&(manual_retry.asked_at, manual_retry.id));
+                .remove(&(manual_retry.requested_at, manual_retry.id));
         }
         let busy = LaneInProgress {
             class,
