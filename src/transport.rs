@@ -28,7 +28,7 @@ use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
 use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
     ANSWER_HEADERS_MAX, ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX,
-    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX,
+    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX, TENANT_PROBES_MAX,
 };
 use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -61,8 +61,6 @@ const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 const HTTP2_PING_MS: u64 = 2_000;
 /// The maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
-/// The maximum number of concurrent probes of one tenant.
-const TENANT_PROBES_MAX: usize = 8;
 /// The maximum time that an attempt waits for a permit before it fails with cause `internal`.
 const PERMIT_MS_MAX: u64 = 5_000;
 

@@ -1,4 +1,5 @@
-//! Every limit of the service, with the unit in its name, and the relations between limits.
+//! The limits that clients, operators or several crates depend on, with the unit in the name, and
+//! the relations between them. A limit of one module stands in that module.
 //!
 //! A full resource is answered with 413, 429 or 503; nothing grows without bound. Limits of the
 //! contract name its section; the others are design choices.

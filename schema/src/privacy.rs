@@ -1,11 +1,10 @@
 //! Defines privacy requests as the API and the store represent them: erasure, access, restriction
 //! and release.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::ids::SessionId;
 use crate::limits::PRIVACY_REQUEST_ID_CHARS_MAX;
 
@@ -120,8 +119,8 @@ impl Subject {
     pub fn hashed(&self, salt: [u8; 16]) -> HashedSubject {
         HashedSubject {
             kind: self.parts().0.to_owned(),
-            salt: hex(&salt),
-            hash: hex(&self.hash(&salt)),
+            salt: hex::encode(&salt),
+            hash: hex::encode(&self.hash(&salt)),
         }
     }
 }
@@ -142,7 +141,7 @@ impl HashedSubject {
     /// Returns whether this is the hash of `subject`.
     #[must_use]
     pub fn is_of(&self, subject: &Subject) -> bool {
-        unhex(&self.salt).is_some_and(|salt| subject.hashed(salt).hash == self.hash)
+        hex::decode(self.salt.as_bytes()).is_some_and(|salt| subject.hashed(salt).hash == self.hash)
     }
 }
 
@@ -178,29 +177,6 @@ impl Counts {
     }
 }
 
-/// Returns bytes in lowercase hex.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _written = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-fn unhex(text: &str) -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    if text.len() != 32 {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        let digits = text.get(2 * index..2 * index + 2)?;
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +189,7 @@ mod tests {
         assert!(!hashed.is_of(&Subject::DeliveryId("rider-7".into())));
         assert!(!hashed.is_of(&Subject::ExternalRiderId("rider-8".into())));
         assert_ne!(rider.hashed([8; 16]).hash, hashed.hash);
-        assert_ne!(hashed.hash, hex(&rider.key()));
+        assert_ne!(hashed.hash, hex::encode(&rider.key()));
     }
 
     #[test]

@@ -49,6 +49,40 @@ pub struct Tenant {
     pub env: Env,
 }
 
+impl Tenant {
+    /// Returns the tenant as it stands in stored keys: the organization's id, then a byte for the
+    /// environment.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 17] {
+        let mut bytes = [0; 17];
+        let (organization_id, env) = bytes.split_at_mut(16);
+        organization_id.copy_from_slice(&self.organization_id.to_bytes());
+        env.fill(match self.env {
+            Env::Sandbox => 0,
+            Env::Production => 1,
+        });
+        bytes
+    }
+
+    /// Returns the tenant at the start of a stored key, and the rest of the key.
+    #[must_use]
+    pub fn split_from(key: &[u8]) -> Option<(Self, &[u8])> {
+        let (organization_id, rest) = key.split_first_chunk::<16>()?;
+        let (env, rest) = rest.split_first()?;
+        let env = match env {
+            0 => Env::Sandbox,
+            1 => Env::Production,
+            _ => return None,
+        };
+        let organization_id = OrganizationId::from_bytes(*organization_id);
+        let tenant = Self {
+            organization_id,
+            env,
+        };
+        Some((tenant, rest))
+    }
+}
+
 /// The kind of visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -13,7 +13,9 @@ use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::{Query, cursor_bytes, cursor_of};
-use porchlight_http::request_context::{self, RequestContext, privacy_limit_reached};
+use porchlight_http::request_context::{
+    self, RequestContext, privacy_limit_reached, privacy_request_not_found,
+};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::SessionId;
@@ -130,7 +132,7 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.require_secret_key().await?;
     let privacy = call.state.service.privacy(tenant);
     let request = privacy.find(id_in_path(&call)).await?;
-    let request = request.ok_or_else(not_found)?;
+    let request = request.ok_or_else(privacy_request_not_found)?;
     call.check_accept_json()?;
     call.reject_parameters()?;
     request_context::json(
@@ -167,7 +169,7 @@ async fn cancel(call: RequestContext) -> Result<HttpResponse, Problem> {
     let privacy = call.state.service.privacy(tenant);
     let id = id_in_path(&call);
     if privacy.find(id).await?.is_none() {
-        return Err(not_found());
+        return Err(privacy_request_not_found());
     }
     call.reject_parameters()?;
     match privacy.cancel(id).await? {
@@ -176,19 +178,12 @@ async fn cancel(call: RequestContext) -> Result<HttpResponse, Problem> {
             Code::NotPending,
             "The request has started or finished, and cannot be cancelled.",
         )),
-        None => Err(not_found()),
+        None => Err(privacy_request_not_found()),
     }
 }
 
 fn id_in_path(call: &RequestContext) -> &str {
     call.http.match_info().get("requestId").unwrap_or_default()
-}
-
-fn not_found() -> Problem {
-    Problem::new(
-        Code::PrivacyRequestNotFound,
-        "The privacy request does not exist.",
-    )
 }
 
 fn new_request(body: &Value) -> Result<NewRequest, Problem> {

@@ -52,7 +52,7 @@ impl Client {
     ) -> anyhow::Result<(StatusCode, String)> {
         let mut call = [0; 16];
         porchlight_world::fill(&mut call);
-        let idempotency_key = porchlight_schema::privacy::hex(&call);
+        let idempotency_key = porchlight_schema::hex::encode(&call);
         for _ in 0..ATTEMPTS_MAX {
             let mut request = self
                 .http

@@ -19,9 +19,9 @@ use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::chain;
 use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
+use porchlight_schema::hex;
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::limits::{PEER_BODY_BYTES_MAX, PEER_QUERIES_MAX, PEER_REQUEST_MS_MAX};
-use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, Runtime};
@@ -379,15 +379,15 @@ impl Inner {
         let sending = self
             .http
             .post(format!("http://{}{path}", node.0))
-            .header(wire::NONCE, hex(&nonce))
-            .header(wire::DIGEST, hex(&digest))
-            .header(wire::TAG, hex(&tag))
+            .header(wire::NONCE, hex::encode(&nonce))
+            .header(wire::DIGEST, hex::encode(&digest))
+            .header(wire::TAG, hex::encode(&tag))
             .body(body)
             .send();
         let mut response = sending.await?;
         let status = response.status().as_u16();
         let tag = response.headers().get(wire::TAG);
-        let tag = tag.and_then(|tag| wire::from_hex(tag.as_bytes()));
+        let tag = tag.and_then(|tag| hex::decode(tag.as_bytes()));
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             if answer.len() + chunk.len() > PEER_BODY_BYTES_MAX {

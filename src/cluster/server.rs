@@ -14,11 +14,11 @@ use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_observe::peer::{PeerAnswer, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, PeerError};
+use porchlight_schema::hex;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     EVENTS_PIECE_MESSAGES_MAX, PEER_BODY_BYTES_MAX, PEER_QUERIES_MAX, PEER_REQUEST_MS_MAX,
 };
-use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -207,7 +207,7 @@ async fn serve_request(
 }
 
 fn header_bytes<const N: usize>(headers: &HeaderMap, name: &str) -> Option<[u8; N]> {
-    wire::from_hex(headers.get(name)?.as_bytes())
+    hex::decode(headers.get(name)?.as_bytes())
 }
 
 impl State {
@@ -231,7 +231,7 @@ impl State {
         };
         let mut response = Response::builder().status(status);
         if let Some(tag) = tag {
-            response = response.header(wire::TAG, hex(&tag));
+            response = response.header(wire::TAG, hex::encode(&tag));
         }
         // The connection may be gone; then the answer has no recipient.
         let sent = response

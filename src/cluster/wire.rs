@@ -119,25 +119,11 @@ pub(super) fn decode_owned<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireE
     decode(bytes)
 }
 
-/// Decodes `N` bytes of hex. Returns `None` if the text has another length or other characters.
-pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let mut bytes = [0; N];
-    if text.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        *byte = digit(high)? << 4 | digit(low)?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
+    use porchlight_schema::hex;
     use porchlight_schema::ids::OrganizationId;
-    use porchlight_schema::privacy::hex;
     use porchlight_schema::session::Env;
     use proptest::prelude::*;
 
@@ -232,8 +218,8 @@ mod tests {
 
         #[test]
         fn hex_round_trips(bytes in any::<[u8; 16]>()) {
-            prop_assert_eq!(from_hex::<16>(hex(&bytes).as_bytes()), Some(bytes));
-            prop_assert_eq!(from_hex::<15>(hex(&bytes).as_bytes()), None);
+            prop_assert_eq!(hex::decode::<16>(hex::encode(&bytes).as_bytes()), Some(bytes));
+            prop_assert_eq!(hex::decode::<15>(hex::encode(&bytes).as_bytes()), None);
         }
     }
 }

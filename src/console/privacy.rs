@@ -12,7 +12,7 @@ use porchlight_actors::service::Submitted;
 use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::privacy_limit_reached;
+use porchlight_http::request_context::{privacy_limit_reached, privacy_request_not_found};
 
 use super::guard;
 use super::route::{ROOT, action, page};
@@ -27,18 +27,11 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/privacy/{id}/receipt", receipt);
 }
 
-fn not_found() -> Problem {
-    Problem::new(
-        Code::PrivacyRequestNotFound,
-        "The privacy request does not exist.",
-    )
-}
-
 /// Returns the request in the path.
 async fn request_in_path(request: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
     let privacy = request.state.service.privacy(request.tenant());
     let found = privacy.find(request.path_segment("id")).await?;
-    found.ok_or_else(not_found)
+    found.ok_or_else(privacy_request_not_found)
 }
 
 /// Submits a confirmed request. An erasure must repeat the identifier of its subject.
@@ -80,7 +73,7 @@ async fn cancel(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
             Code::NotPending,
             "The request has started or finished, and cannot be cancelled.",
         )),
-        None => Err(not_found()),
+        None => Err(privacy_request_not_found()),
     }
 }
 

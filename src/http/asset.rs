@@ -4,6 +4,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use actix_web::web::Bytes;
+use porchlight_schema::hex;
 use sha2::{Digest, Sha256};
 
 /// A static file that is embedded in the binary.
@@ -20,11 +21,7 @@ impl Asset {
     #[must_use]
     pub fn new(name: &str, ending: &str, media: &'static str, bytes: &'static [u8]) -> Self {
         let hash = Sha256::digest(bytes);
-        let mark: String = hash
-            .iter()
-            .take(6)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let mark = hex::encode(hash.get(..6).unwrap_or_default());
         Self {
             name: format!("{name}-{mark}.{ending}"),
             media,

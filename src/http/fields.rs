@@ -15,7 +15,7 @@ use super::problem::{Code, Fault, Problem};
 
 const TIME: &str = "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z";
 /// Characters of an unknown name that an error repeats.
-const UNKNOWN_NAME_CHARS_MAX: usize = 64;
+pub(crate) const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
 /// The errors of one body.
 #[derive(Debug, Default)]

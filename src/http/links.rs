@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use hmac::{Hmac, KeyInit, Mac};
 use porchlight_keys::keyring::SecretKeys;
+use porchlight_schema::hex;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -122,8 +123,7 @@ impl PathImages {
     fn sign(&self, bytes: &[u8]) -> Option<String> {
         let mac = self.macs.first()?.clone();
         let tag = mac.chain_update(bytes).finalize().into_bytes();
-        let tag = tag.iter().take(SIGNATURE_BYTES);
-        Some(tag.map(|byte| format!("{byte:02x}")).collect())
+        Some(hex::encode(tag.get(..SIGNATURE_BYTES)?))
     }
 
     /// Returns the address that links start with, without a slash at the end, or `None` before the
@@ -146,7 +146,7 @@ impl PathImages {
     }
 
     fn verify(&self, bytes: &[u8], signature: &str) -> bool {
-        let Some(tag) = from_hex(signature) else {
+        let Some(tag) = decode_signature(signature) else {
             return false;
         };
         self.macs.iter().any(|mac| {
@@ -157,22 +157,9 @@ impl PathImages {
 }
 
 /// Decodes a signature from lower-case hex; `None` for any other text.
-fn from_hex(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * SIGNATURE_BYTES {
-        return None;
-    }
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; SIGNATURE_BYTES];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let [high, low] = pair else { return None };
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(bytes)
+fn decode_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
+    let has_upper_case = text.bytes().any(|byte| byte.is_ascii_uppercase());
+    hex::decode(text.as_bytes()).filter(|_| !has_upper_case)
 }
 
 #[cfg(test)]

@@ -6,10 +6,8 @@ use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{CURSOR_CHARS_MAX, FAULTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use porchlight_schema::time::TimestampMs;
 
+use super::fields::UNKNOWN_NAME_CHARS_MAX;
 use super::problem::{Fault, Problem};
-
-/// The maximum number of characters of an unknown name that an error repeats.
-const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
 /// The parameters of one request. [`Query::finish`] refuses every parameter that was not read.
 #[derive(Debug)]

@@ -348,6 +348,15 @@ pub fn restricted() -> Problem {
     )
 }
 
+/// Returns the problem for a privacy request that does not exist or is invisible to the caller.
+#[must_use]
+pub fn privacy_request_not_found() -> Problem {
+    Problem::new(
+        Code::PrivacyRequestNotFound,
+        "The privacy request does not exist.",
+    )
+}
+
 /// Returns the problem for a webhook delivery that does not exist or is invisible to the caller.
 #[must_use]
 pub fn delivery_not_found() -> Problem {

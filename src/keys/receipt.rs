@@ -10,7 +10,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ed25519_dalek::{PUBLIC_KEY_LENGTH, Signature, Signer, SigningKey, VerifyingKey};
-use porchlight_schema::privacy::hex;
+use porchlight_schema::hex;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -97,7 +97,7 @@ fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hex(&hash.finalize())
+    hex::encode(&hash.finalize())
 }
 
 /// Returns whether a count is zero; serde then leaves the field out.

@@ -72,6 +72,7 @@ impl AdminRequest {
     /// Reads the body as JSON.
     async fn read<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let announced = body::json(self.http.headers(), Limits::REQUEST)?;
+        // Commands come from this machine, so the default deadlines suffice.
         let deadlines = Settings::default().body_deadlines;
         let body = announced
             .read(self.payload.take(), deadlines, |_| Ok(()))

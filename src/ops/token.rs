@@ -50,7 +50,7 @@ impl TokenFile {
         let path = folder.join(FILE_NAME);
         let mut bytes = [0_u8; 32];
         porchlight_world::fill(&mut bytes);
-        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = porchlight_schema::hex::encode(&bytes);
         let hash = hash(&token);
         let text = serde_json::to_string(&Entry { address, token })?;
         let mut written = replace(&path, text.as_bytes());

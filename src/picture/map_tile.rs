@@ -1,5 +1,6 @@
 //! A square piece of the street map for the console, which shows many of them side by side.
 
+use porchlight_core::geo::METRES_PER_DEGREE;
 use porchlight_map::{Bounds, StreetMap, TileId};
 use porchlight_schema::session::Point;
 
@@ -10,8 +11,6 @@ use super::{At, Ink};
 
 /// The width of a piece on the screen, in pixels; its file has twice as many.
 const SIDE_PX: u32 = 256;
-/// Metres per degree of latitude.
-const METRES_PER_DEGREE: f64 = 111_195.0;
 /// Shapes are cut this far beyond the edges, so that pieces fit together.
 const BEYOND_PX: f32 = 8.0;
 

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use porchlight_core::webhook::{Update, changes_without_body};
 use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_ports::{StoreError, StoreResult};
+use porchlight_schema::hex;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
-use porchlight_schema::privacy::hex;
 use porchlight_schema::session::Tenant;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ impl CheckReport {
                 kind: name.kind.to_owned(),
                 id: name.id,
                 space,
-                key: hex(key),
+                key: hex::encode(key),
                 reason: error.to_string(),
             });
         }
@@ -160,8 +160,8 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
         }));
         report.unreadable.push(UnreadableRange {
             space,
-            after: seen.last.as_deref().map(hex),
-            before: back.last.as_deref().map(hex),
+            after: seen.last.as_deref().map(hex::encode),
+            before: back.last.as_deref().map(hex::encode),
             reason: error.to_string(),
         });
     }
@@ -338,7 +338,7 @@ fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<
         key,
         reason,
     } = row;
-    let (space, value) = (space.as_str(), hex(value));
+    let (space, value) = (space.as_str(), hex::encode(value));
     let line = format!("{kind}\t{id}\t{space}\t{key}\t{value}\t{reason}\n");
     quarantine::append(file, &line)
 }

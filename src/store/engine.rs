@@ -3,7 +3,7 @@
 pub mod fjall;
 pub mod memory;
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,15 @@ impl KeyRange {
             }
         }
         Self { from, to }
+    }
+
+    /// Returns the two bounds of the range.
+    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let to = match self.to.as_slice() {
+            [] => Bound::Unbounded,
+            to => Bound::Excluded(to),
+        };
+        (Bound::Included(&self.from), to)
     }
 
     /// Removes `key` and all smaller keys from the range.

@@ -3,7 +3,7 @@
 //! an absence.
 
 use porchlight_ports::{StoreError, StoreResult};
-use porchlight_schema::privacy::hex;
+use porchlight_schema::hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,7 +36,11 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, group_number:
 /// Returns the error for a corrupt row, named by its space and key. Keys contain only ids, times
 /// and hashes.
 pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
-    StoreError::Corrupt(format!("{} row {}: {what}", space.as_str(), hex(key)))
+    StoreError::Corrupt(format!(
+        "{} row {}: {what}",
+        space.as_str(),
+        hex::encode(key)
+    ))
 }
 
 /// Returns whether a value's checksum matches.

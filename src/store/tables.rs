@@ -70,8 +70,8 @@ pub mod sessions;
 pub mod snapshots;
 pub(crate) mod to_score;
 
-use porchlight_schema::ids::{OrganizationId, SessionId};
-use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use sha2::{Digest, Sha256};
 
@@ -115,11 +115,7 @@ impl Key {
     /// Appends a tenant.
     #[must_use]
     pub fn tenant(self, tenant: Tenant) -> Self {
-        let env = match tenant.env {
-            Env::Sandbox => 0,
-            Env::Production => 1,
-        };
-        self.bytes(&tenant.organization_id.to_bytes()).bytes(&[env])
+        self.bytes(&tenant.to_bytes())
     }
 
     /// Appends the first half of a text's SHA-256. The row itself contains the text.
@@ -144,16 +140,8 @@ pub(crate) fn session_at_end(key: &[u8]) -> Option<SessionId> {
 
 /// Returns the tenant after the first byte of a key.
 pub fn tenant_in(key: &[u8]) -> Option<Tenant> {
-    let (id, rest) = key.get(1..)?.split_first_chunk::<16>()?;
-    let env = match rest.first()? {
-        0 => Env::Sandbox,
-        1 => Env::Production,
-        _ => return None,
-    };
-    Some(Tenant {
-        organization_id: OrganizationId::from_bytes(*id),
-        env,
-    })
+    let (tenant, _) = Tenant::split_from(key.get(1..)?)?;
+    Some(tenant)
 }
 
 /// Returns the time that [`Key::time`] wrote.
@@ -163,6 +151,9 @@ pub(crate) fn time_from(bytes: [u8; 8]) -> TimestampMs {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
+
     use super::*;
 
     #[test]

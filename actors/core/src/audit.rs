@@ -14,6 +14,7 @@ mod verify;
 
 use std::net::IpAddr;
 
+use porchlight_schema::hex;
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::limits::{AUDIT_GROUP_LINES_MAX, AUDIT_SWEEP_MS_MAX};
 use porchlight_schema::privacy::RequestType;
@@ -221,7 +222,7 @@ pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
     // A line contains no map and no number that JSON cannot represent.
     let json = serde_json::to_string(line).unwrap_or_default();
     let mut hash = Sha256::new();
-    hash.update(hex(previous));
+    hash.update(hex::encode(previous));
     hash.update("\n");
     hash.update(json);
     hash.finalize().into()
@@ -233,12 +234,6 @@ pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
 pub fn expires_until(oldest: TimestampMs, kept_ms: i64, now: TimestampMs) -> Option<TimestampMs> {
     let expired = now.plus_ms(-kept_ms);
     (oldest <= expired).then(|| expired.min(oldest.plus_ms(AUDIT_SWEEP_MS_MAX)))
-}
-
-/// Returns bytes as hexadecimal digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A line as it is stored, with its hash.
@@ -344,7 +339,7 @@ impl Group {
         let stored = self.lines.get(place)?;
         Some(HashedLine {
             line: stored.line(),
-            hash: hex(&stored.hash),
+            hash: hex::encode(&stored.hash),
         })
     }
 

@@ -162,7 +162,7 @@ impl Confidences {
 
     /// Returns the table that was fitted without the source of a recording, by the recording's
     /// name, which begins with its source. Returns `None` for a source that the training does not
-    /// use: the shipped table never saw it.
+    /// use: the shipped table was fitted without it.
     #[must_use]
     pub fn without_source_of(recording: &str) -> Option<Self> {
         let mut left_out = table::LEFT_OUT.iter();

@@ -180,11 +180,4 @@ impl Timeline {
     pub fn state_bytes(&self) -> usize {
         size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
     }
-
-    /// Returns the number of detected events beyond
-    /// [`porchlight_schema::limits::SESSION_EVENTS_MAX`], which were not kept.
-    #[must_use]
-    pub fn dropped_events(&self) -> u32 {
-        self.log.dropped
-    }
 }

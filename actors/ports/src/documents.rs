@@ -1,7 +1,7 @@
 //! Small documents of management data, such as privacy requests, grouped in collections.
 
 use async_trait::async_trait;
-use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::session::Tenant;
 
 use super::StoreResult;
 
@@ -105,11 +105,7 @@ impl Collection {
     pub fn key(&self) -> Vec<u8> {
         let mut key = vec![self.kind as u8];
         if let Some(tenant) = self.tenant {
-            key.extend_from_slice(&tenant.organization_id.to_bytes());
-            key.push(match tenant.env {
-                Env::Sandbox => 0,
-                Env::Production => 1,
-            });
+            key.extend_from_slice(&tenant.to_bytes());
         }
         if let Some(part) = self.part {
             key.extend_from_slice(&part.to_be_bytes());
@@ -159,6 +155,7 @@ pub trait Documents: Send + Sync {
 #[cfg(test)]
 mod tests {
     use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
 
     use super::*;

@@ -1,6 +1,7 @@
 //! The check value of the secret key that a store depends on.
 
 use async_trait::async_trait;
+use porchlight_schema::hex;
 
 use super::StoreResult;
 
@@ -12,8 +13,8 @@ impl KeyCheckValue {
     /// Returns the first eight hexadecimal digits, by which a person recognises the key.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        let digits = self.0.iter().take(4);
-        digits.map(|byte| format!("{byte:02x}")).collect()
+        let Self([first, second, third, fourth, ..]) = *self;
+        hex::encode(&[first, second, third, fourth])
     }
 }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use porchlight_core::privacy::{Mark, Seen, SessionAccess};
 use porchlight_observe::chain;
 use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
-use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
-use porchlight_schema::session::{Env, SessionStart, Tenant};
+use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::sync::Mutex;
 
 use crate::stored::encode;
@@ -41,29 +41,7 @@ fn collection() -> Collection {
 
 /// Returns the bytes of a tenant in the keys of documents.
 pub(crate) fn tenant_key(tenant: Tenant) -> Vec<u8> {
-    let mut key = tenant.organization_id.to_bytes().to_vec();
-    key.push(match tenant.env {
-        Env::Sandbox => 0,
-        Env::Production => 1,
-    });
-    key
-}
-
-/// Returns the tenant at the start of `bytes`, and the rest.
-pub(crate) fn tenant_of(bytes: &[u8]) -> Option<(Tenant, &[u8])> {
-    let (organization_id, rest) = bytes.split_first_chunk::<16>()?;
-    let (env, rest) = rest.split_first()?;
-    let env = match env {
-        0 => Env::Sandbox,
-        1 => Env::Production,
-        _ => return None,
-    };
-    let organization_id = OrganizationId::from_bytes(*organization_id);
-    let tenant = Tenant {
-        organization_id,
-        env,
-    };
-    Some((tenant, rest))
+    tenant.to_bytes().to_vec()
 }
 
 /// The marks of all tenants.
@@ -264,7 +242,7 @@ async fn read_marks(
             if !document.key.starts_with(&prefix) {
                 return Ok(known);
             }
-            let place = document.key.get(1..).and_then(tenant_of);
+            let place = document.key.get(1..).and_then(Tenant::split_from);
             let Some((tenant, rest)) = place else {
                 continue;
             };

@@ -32,6 +32,7 @@ use porchlight_ports::{
     StoreError, Transport,
 };
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
+use porchlight_schema::limits::TENANT_PROBES_MAX;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -45,9 +46,6 @@ use presence::Presence;
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
-/// The maximum number of concurrent test events and probes per tenant. They wait for the customer's
-/// receiver only.
-const PROBES_PER_TENANT_MAX: usize = 4;
 /// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
 
@@ -408,7 +406,7 @@ impl Inner {
     /// Reserves a slot for a test event or a probe; `None` if the tenant has used all its slots.
     fn acquire_probe_permit(self: &Arc<Self>, tenant: Tenant) -> Option<ProbePermit> {
         let mut probes = self.probes.entry(tenant).or_default();
-        (*probes < PROBES_PER_TENANT_MAX).then(|| {
+        (*probes < TENANT_PROBES_MAX).then(|| {
             *probes += 1;
             ProbePermit {
                 inner: Arc::clone(self),

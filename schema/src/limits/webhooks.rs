@@ -27,10 +27,13 @@ pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 384;
 pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Maximum number of a node's attempts in flight.
 pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;
+/// Maximum number of one tenant's test events and probes of URLs in flight. They wait for the
+/// customer's receiver only.
+pub const TENANT_PROBES_MAX: usize = 4;
 /// Maximum number of one tenant's attempts in flight, test events included. A tenant gets fewer
 /// while the node is nearly full.
 pub const TENANT_ATTEMPTS_IN_FLIGHT_MAX: usize =
-    ENDPOINT_IN_FLIGHT_MAX + ENDPOINT_SLOW_IN_FLIGHT_MAX + 4;
+    ENDPOINT_IN_FLIGHT_MAX + ENDPOINT_SLOW_IN_FLIGHT_MAX + TENANT_PROBES_MAX;
 /// Deadline of one DNS lookup.
 pub const LOOK_UP_MS_MAX: u64 = 3_000;
 /// Deadline of the lookup that shows whether the node's own DNS resolver answers.

@@ -19,7 +19,7 @@ use porchlight_http::audit;
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query;
-use porchlight_http::request_context::RequestContext;
+use porchlight_http::request_context::{RequestContext, privacy_request_not_found};
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::limits::ACCESS_ARCHIVES_AT_ONCE_MAX;
 use porchlight_schema::session::{Env, Tenant};
@@ -28,7 +28,7 @@ use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::collect::{self, Source};
-use super::{id_in_path, not_found};
+use super::id_in_path;
 
 /// Forbids browsers to send the link as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
@@ -169,7 +169,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     let tenant = link.tenant;
     let request = service.privacy(tenant).find(link.request_id).await?;
     let request = request.filter(|request| request.archive_expires_at() == Some(link.expires_at));
-    let request = request.ok_or_else(not_found)?;
+    let request = request.ok_or_else(privacy_request_not_found)?;
     call.check_accept("application", "zip")?;
     only_known_parameters(&call)?;
     let actor = Actor::of_kind(ActorKind::Link);

@@ -9,6 +9,7 @@ use porchlight_export::{
     AccessArchive, ExportError, ExportedEvidence, ExportedSession, Request as ExportRequest,
 };
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::privacy_request_not_found;
 use porchlight_picture::{self as picture, png::png};
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::RecorderId;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::super::sessions::acknowledged_view;
 use super::super::webhooks::exported_delivery;
-use super::{not_found, samples};
+use super::samples;
 
 /// Batches that are read at once.
 const BATCHES_AT_ONCE: usize = 256;
@@ -98,7 +99,7 @@ pub(super) async fn archive(source: &Source, request: &PrivacyRequest) -> Result
     let privacy = service.privacy(source.tenant);
     let (kind, subject) = match &request.subject {
         RecordedSubject::Clear(subject) => subject.parts(),
-        RecordedSubject::Hashed(_) => return Err(not_found()),
+        RecordedSubject::Hashed(_) => return Err(privacy_request_not_found()),
     };
     let mut archive = AccessArchive::new(ExportRequest {
         request_id: request.request_id.clone(),

@@ -7,11 +7,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use flate2::read::MultiGzDecoder;
+use porchlight_core::geo::SCALE_HEIGHT_M;
 use serde_json::Value;
 
-/// The factor from the logarithm of a pressure ratio to a height, in metres: the standard
-/// atmosphere at 15 °C.
-const SCALE_HEIGHT_M: f64 = 8_434.0;
 /// The maximum `t` of a sample, in seconds: two days (contract 9).
 const T_SEC_MAX: f64 = 172_800.0;
 

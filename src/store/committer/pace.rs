@@ -11,21 +11,18 @@ use std::time::Duration;
 /// A group with fewer writes came from few callers who wait for each write before the next one:
 /// waiting gains nothing.
 const SHARED_WRITES_MIN: usize = 4;
-/// Groups are spaced by [`SPACING`] from this many writes per second on.
-const SPACED_WRITES_PER_SEC: u32 = 8_000;
-/// The minimum time between the starts of groups from [`SPACED_WRITES_PER_SEC`] on. A batch waits for
-/// half of it on average.
+/// The minimum time between the starts of spaced groups. A batch waits for half of it on average, and
+/// four batches share a group at 2,000 per second.
 const SPACING: Duration = Duration::from_millis(2);
-
-/// Groups are spaced by [`WIDE_SPACING`] from this many writes per second on. With fewer, a shared
-/// group saves little, and waiting would double the latency of the callers.
-const WIDELY_SPACED_WRITES_PER_SEC: u32 = 1_600;
-/// The minimum time between the starts of groups from [`WIDELY_SPACED_WRITES_PER_SEC`] on. No phone
-/// notices it, and four batches share a group at 2,000 per second.
-const WIDE_SPACING: Duration = Duration::from_millis(2);
-/// The period over which the rate of writes is measured for [`WIDELY_SPACED_WRITES_PER_SEC`].
+/// One group alone shows this rate of writes per second: the next group is spaced at once, and stays
+/// spaced whatever the number of callers is.
+const SPACED_AT_ONCE_WRITES_PER_SEC: u32 = 8_000;
+/// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`]. With
+/// fewer, a shared group saves little, and waiting would double the latency of the callers.
+const SPACED_WRITES_PER_SEC: u32 = 1_600;
+/// The period over which the rate of writes is measured for [`SPACED_WRITES_PER_SEC`].
 const MEASURING_PERIOD: Duration = Duration::from_millis(40);
-/// The number of widely spaced groups that are counted together.
+/// The number of groups spaced by the measured rate that are counted together.
 const COUNTED_GROUPS: u32 = 8;
 /// The least number of writes in [`COUNTED_GROUPS`] groups for which spacing continues: fewer came
 /// from few callers, each of which waits for its write.
@@ -40,11 +37,11 @@ pub(super) struct Pace {
     /// The writes of the current period, and its length so far.
     writes: u32,
     elapsed: Duration,
-    /// Whether the last complete period had a rate of [`WIDELY_SPACED_WRITES_PER_SEC`].
+    /// Whether the last complete period had a rate of [`SPACED_WRITES_PER_SEC`].
     is_moderate: bool,
-    /// Whether the present group waited for [`WIDE_SPACING`].
+    /// Whether the present group waited for [`SPACING`].
     waited: bool,
-    /// The widely spaced groups since the last decision about them, and their writes.
+    /// The groups spaced by the measured rate since the last decision about them, and their writes.
     counted: (u32, u32),
     /// The time left in which each group begins immediately.
     unspaced: Duration,
@@ -60,11 +57,13 @@ impl Pace {
         if std::mem::take(&mut self.waited) {
             self.count(group_writes);
         }
-        if writes >= SHARED_WRITES_MIN && reaches(SPACED_WRITES_PER_SEC, group_writes, since) {
+        if writes >= SHARED_WRITES_MIN
+            && reaches(SPACED_AT_ONCE_WRITES_PER_SEC, group_writes, since)
+        {
             SPACING
         } else if self.is_moderate && self.unspaced.is_zero() {
             self.waited = true;
-            WIDE_SPACING
+            SPACING
         } else {
             Duration::ZERO
         }
@@ -85,7 +84,7 @@ impl Pace {
         self.writes = self.writes.saturating_add(writes);
         self.elapsed = self.elapsed.saturating_add(since);
         if self.elapsed >= MEASURING_PERIOD {
-            self.is_moderate = reaches(WIDELY_SPACED_WRITES_PER_SEC, self.writes, self.elapsed);
+            self.is_moderate = reaches(SPACED_WRITES_PER_SEC, self.writes, self.elapsed);
             self.writes = 0;
             self.elapsed = Duration::ZERO;
         }

@@ -19,11 +19,13 @@ mod row_shares;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use porchlight_core::ownership::MemberStatus;
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
 use super::db::Lwt;
+use super::nodes::status_cell;
 use super::{Agreement, Inner};
 pub(super) use own::{OWN_READ_MAX, OwnPartition, cut_full_read, merge};
 pub(super) use row_shares::RowShares;
@@ -33,7 +35,7 @@ pub(super) const BOUNDED_SINCE: &str = "bounded_partitions";
 /// The layout of partitions that nodes of this release read, as in the statement of a heartbeat.
 const LAYOUT: i32 = 1;
 /// The status of a member that has left or failed.
-const GONE: i8 = 2;
+const GONE: i8 = status_cell(MemberStatus::Gone);
 
 /// The next step of a process that read no agreed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

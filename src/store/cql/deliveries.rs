@@ -391,23 +391,24 @@ impl Inner {
 
     /// Returns the number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
-        let (filter, mut count) = (DeliveryFilter::default(), 0);
+        let filter = DeliveryFilter {
+            status: Some(DeliveryStatus::Failed),
+            ..DeliveryFilter::default()
+        };
+        let scan = DeliveryScan {
+            tenant,
+            filter: &filter,
+            current: None,
+            ids: (first_id(), last_id()),
+            direction: Direction::Descending,
+            examined_rows_max: limit,
+        };
+        let mut count = 0;
         let (shared, own) = DeliveryList::Failed.slot_owners(tenant);
         let slots = self
             .slots(shared, 0, i64::MAX, Direction::Descending)
             .await?;
         for keys in self.keys_of_periods(own, slots).await? {
-            let scan = DeliveryScan {
-                tenant,
-                filter: &DeliveryFilter {
-                    status: Some(DeliveryStatus::Failed),
-                    ..filter.clone()
-                },
-                current: None,
-                ids: (first_id(), last_id()),
-                direction: Direction::Descending,
-                examined_rows_max: limit,
-            };
             let mut ids = scan.ids;
             loop {
                 let (heads, is_end) = self.merged_heads(&scan, &keys, ids).await?;

@@ -22,7 +22,8 @@ fn cell(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn status_cell(status: MemberStatus) -> i8 {
+/// Returns a status as it is stored.
+pub(super) const fn status_cell(status: MemberStatus) -> i8 {
     match status {
         MemberStatus::Up => 0,
         MemberStatus::Leaving => 1,

@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
-use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
@@ -125,12 +125,7 @@ fn outbox_key(endpoint_id: EndpointId, kind: OutboxKind) -> Vec<u8> {
 
 /// Returns a tenant in a key: the organization's id, then the environment.
 pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
-    let mut key = tenant.organization_id.to_bytes().to_vec();
-    key.push(match tenant.env {
-        Env::Sandbox => 0,
-        Env::Production => 1,
-    });
-    key
+    tenant.to_bytes().to_vec()
 }
 
 /// Returns the number of the slice of `length_ms` that contains a time.

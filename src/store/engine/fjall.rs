@@ -21,7 +21,7 @@ pub(crate) mod acknowledged;
 mod pace;
 mod purge;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -263,15 +263,8 @@ impl Engine for FjallEngine {
         if range.is_empty() {
             return Ok(());
         }
-        let upper = if range.to.is_empty() {
-            Bound::Unbounded
-        } else {
-            Bound::Excluded(range.to.as_slice())
-        };
         self.with(|opened| {
-            let mut rows = opened
-                .keyspace(space)
-                .range::<&[u8], _>((Bound::Included(range.from.as_slice()), upper));
+            let mut rows = opened.keyspace(space).range::<&[u8], _>(range.bounds());
             while let Some((key, value)) = read(|| {
                 let row = match order {
                     Order::Ascending => rows.next(),

@@ -1,7 +1,7 @@
 //! An in-memory engine for tests, which can fail, be slow, and lose unsynced data.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -143,15 +143,8 @@ impl Engine for MemoryEngine {
         if range.is_empty() {
             return Ok(());
         }
-        let upper = if range.to.is_empty() {
-            Bound::Unbounded
-        } else {
-            Bound::Excluded(range.to.as_slice())
-        };
         let mut inner = self.lock();
-        let mut rows = inner
-            .rows(space)
-            .range::<[u8], _>((Bound::Included(range.from.as_slice()), upper));
+        let mut rows = inner.rows(space).range::<[u8], _>(range.bounds());
         while let Some((key, value)) = match order {
             Order::Ascending => rows.next(),
             Order::Descending => rows.next_back(),

@@ -4,10 +4,10 @@ use porchlight_core::webhook::{AttemptResult, ManualRetry, Queued};
 use porchlight_ports::{
     DeliveryRow, Endpoint, Note, Organization, PodRow, StoreResult, StoredInsight,
 };
+use porchlight_schema::hex;
 use porchlight_schema::ids::{EndpointId, KeyId, MessageId, RecorderId, SessionId};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::message::Message;
-use porchlight_schema::privacy::hex;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
@@ -80,7 +80,7 @@ pub struct RowName {
 #[must_use]
 pub fn name(space: Space, key: &[u8]) -> RowName {
     let kind = kind(space, key);
-    let id = id(key).unwrap_or_else(|| hex(key));
+    let id = id(key).unwrap_or_else(|| hex::encode(key));
     RowName { kind, id }
 }
 

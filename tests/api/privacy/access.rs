@@ -4,8 +4,9 @@ use std::io::{Cursor, Read};
 
 use porchlight_core::privacy::{Begin, PrivacyRequest};
 use porchlight_ports::{Clock, Collection, DocumentKind, Documents};
+use porchlight_schema::hex;
 use porchlight_schema::limits::PRIVACY_REQUESTS_SCANNED_MAX;
-use porchlight_schema::privacy::{HASH_DOMAIN, RequestType, Subject, hex};
+use porchlight_schema::privacy::{HASH_DOMAIN, RequestType, Subject};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
@@ -247,7 +248,7 @@ async fn an_archive_lists_the_sessions_that_were_erased_before_as_salted_hashes(
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        hex(&hash.finalize())
+        hex::encode(&hash.finalize())
     };
     assert_eq!(parts[0], "sha256");
     assert_eq!(parts[2], hash_of(&erased.id));

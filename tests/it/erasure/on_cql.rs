@@ -15,7 +15,7 @@ const KEYSPACE: &str = "PORCHLIGHT__STORE__CQL__KEYSPACE";
 /// Returns the names of the needles that any row contains, as text or in a blob.
 fn revealed_by(rows: &Rows, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let in_blobs = needles.iter().map(|(name, needle)| {
-        let hex = porchlight_schema::privacy::hex(needle);
+        let hex = porchlight_schema::hex::encode(needle);
         (name.clone(), hex.into_bytes())
     });
     let forms: Vec<_> = needles.iter().cloned().chain(in_blobs).collect();

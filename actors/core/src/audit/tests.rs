@@ -50,7 +50,7 @@ fn a_whole_chain_is_verified_and_its_hashes_follow_from_its_json() {
     let groups = chain(&[2, 1, 3]);
     let verified = verify(&groups, end(&groups)).unwrap();
     assert_eq!(verified.lines, 6);
-    let mut previous = hex(&FIRST_HASH);
+    let mut previous = hex::encode(&FIRST_HASH);
     for group in &groups {
         for place in 0..group.len() {
             let line = group.line(place).unwrap();
@@ -60,7 +60,7 @@ fn a_whole_chain_is_verified_and_its_hashes_follow_from_its_json() {
                 Some(line.hash.clone().into())
             );
             let text = format!("{previous}\n{}", serde_json::to_string(&line.line).unwrap());
-            assert_eq!(hex(&Sha256::digest(text)), line.hash);
+            assert_eq!(hex::encode(&Sha256::digest(text)), line.hash);
             previous = line.hash;
         }
     }

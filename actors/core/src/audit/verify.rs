@@ -1,9 +1,10 @@
 //! Checks a chain of the audit log, group by group.
 
+use porchlight_schema::hex;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, Head, hex, line_hash};
+use super::{Group, Head, line_hash};
 
 /// The fault that breaks a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -138,7 +139,7 @@ impl Verifier {
         }
         Ok(Verified {
             lines: self.lines,
-            hash: hex(&head.hash),
+            hash: hex::encode(&head.hash),
         })
     }
 }

@@ -17,7 +17,7 @@ impl Default for Models {
 impl Models {
     /// Returns the models that were fitted without the source of a recording, by the recording's
     /// name, which begins with its source. Returns `None` for a source that the training does not
-    /// use: the shipped models never saw it.
+    /// use: the shipped models were fitted without it.
     #[must_use]
     pub fn without_source_of(recording: &str) -> Option<Self> {
         let mut left_out = weights::LEFT_OUT.iter();

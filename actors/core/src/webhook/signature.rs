@@ -1,11 +1,10 @@
 //! Signs requests to prove their origin, with the signature of the contract's section 6 and with
 //! that of the Standard Webhooks specification 1.0.0.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use porchlight_schema::hex;
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::time::TimestampMs;
 use sha2::Sha256;
@@ -39,13 +38,7 @@ fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Option<[u8; 32]> {
 #[must_use]
 pub fn service_signature(secret: &str, body: &[u8]) -> String {
     let digest = hmac_sha256(secret.as_bytes(), &[body]).unwrap_or_default();
-    let mut text = String::with_capacity(7 + 64);
-    text.push_str("sha256=");
-    for byte in digest {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256={}", hex::encode(&digest))
 }
 
 /// Returns the value of `webhook-timestamp`: whole seconds since 1970.

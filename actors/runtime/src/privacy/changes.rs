@@ -9,7 +9,7 @@ use porchlight_core::privacy::{Change, RecentChanges, Seen};
 use porchlight_ports::{Documents, StoreResult};
 use porchlight_schema::session::Tenant;
 
-use super::{collection, tenant_key, tenant_of};
+use super::{collection, tenant_key};
 use crate::stored::document_or_empty;
 
 /// The key of the document that counts changes of marks.
@@ -105,7 +105,7 @@ fn decode_list(bytes: Option<&[u8]>) -> RecentChanges {
         let (listed, changes) = bytes.split_first_chunk::<8>()?;
         let changes = changes.chunks(CHANGE_BYTES).map(|bytes| {
             let (number, tenant) = bytes.split_first_chunk::<8>()?;
-            let (tenant, rest) = tenant_of(tenant)?;
+            let (tenant, rest) = Tenant::split_from(tenant)?;
             let number = u64::from_be_bytes(*number);
             rest.is_empty().then_some(Change { number, tenant })
         });

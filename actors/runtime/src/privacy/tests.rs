@@ -1,5 +1,7 @@
 //! Tests that nodes learn of changed marks, whichever node changed them.
 
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 use porchlight_store::engine::memory::MemoryEngine;

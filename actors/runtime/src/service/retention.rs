@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 use crate::audit;
-use crate::privacy::{tenant_key, tenant_of};
+use crate::privacy::tenant_key;
 use crate::scoring::is_settled;
 use crate::stored::{document_or_empty, encode};
 
@@ -223,7 +223,7 @@ impl Service {
             let is_last = page.len() < POLICIES_AT_ONCE;
             after = page.last().map(|document| document.key.clone());
             for document in page {
-                let Some((tenant, _)) = tenant_of(&document.key) else {
+                let Some((tenant, _)) = Tenant::split_from(&document.key) else {
                     continue;
                 };
                 for class in DataClass::ALL {

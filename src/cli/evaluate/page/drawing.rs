@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use porchlight_core::geo::SCALE_HEIGHT_M;
 use porchlight_core::window::Window;
 use porchlight_evaluation::{Judged, Verdict};
 use porchlight_schema::event::EventType;
@@ -21,8 +22,6 @@ const GAP: f64 = 5.0;
 const COLUMNS: usize = 500;
 /// The minimum width of a bar with a name.
 const NAMED: f64 = 58.0;
-/// The scale height R·T/g of the standard atmosphere at 15 °C, in metres.
-const SCALE_HEIGHT_M: f64 = 8_434.0;
 
 fn colour(event_type: EventType) -> &'static str {
     match event_type {

@@ -3,8 +3,9 @@
 
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, StoreResult};
+use porchlight_schema::hex;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::privacy::{RequestType, Subject, hex};
+use porchlight_schema::privacy::{RequestType, Subject};
 use sha2::{Digest, Sha256};
 
 use super::TenantPrivacy;
@@ -69,7 +70,7 @@ impl TenantPrivacy<'_> {
         found: &mut Vec<String>,
     ) -> StoreResult<()> {
         let of_request = id_hash(&erasure.request_id).to_vec();
-        let salt = hex(&erasure.salt);
+        let salt = hex::encode(&erasure.salt);
         let mut after = Some(of_request.clone());
         loop {
             let store = self.service.store();
@@ -82,7 +83,7 @@ impl TenantPrivacy<'_> {
                     return Ok(());
                 }
                 let hashes = list.data.chunks_exact(HASH_BYTES);
-                found.extend(hashes.map(|hash| format!("sha256:{salt}:{}", hex(hash))));
+                found.extend(hashes.map(|hash| format!("sha256:{salt}:{}", hex::encode(hash))));
             }
             if is_last {
                 return Ok(());

@@ -80,9 +80,7 @@ impl LoggedErasure {
         };
         Some(Self {
             tenant,
-            request: porchlight_schema::privacy::hex(&Sha256::digest(
-                request.request_id.as_bytes(),
-            )),
+            request: porchlight_schema::hex::encode(&Sha256::digest(request.request_id.as_bytes())),
             subject: subject.hashed(request.salt),
             until,
         })

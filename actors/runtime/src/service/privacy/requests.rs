@@ -7,16 +7,17 @@
 use porchlight_core::privacy::{Begin, NotPending, OpenKey, PrivacyRequest, RecordedSubject, Room};
 use porchlight_observe::chain;
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
+use porchlight_schema::hex;
 use porchlight_schema::limits::{
     LIST_SCANNED_ROWS_MAX, PRIVACY_ABSENT_MS_MAX, PRIVACY_REQUESTS_SCANNED_MAX,
 };
-use porchlight_schema::privacy::{RequestStatus, RequestType, Subject, hex};
+use porchlight_schema::privacy::{RequestStatus, RequestType, Subject};
 use porchlight_schema::session::Tenant;
 use sha2::{Digest, Sha256};
 
 use super::super::Service;
 use super::{erase, measure};
-use crate::privacy::{tenant_key, tenant_of};
+use crate::privacy::tenant_key;
 use crate::stored::encode;
 
 /// A request as a caller submits it.
@@ -84,7 +85,7 @@ pub(super) fn id_hash(request_id: &str) -> [u8; 32] {
 
 /// Returns the name of the open request with this key among the open requests.
 pub(super) fn parse_open_key(key: &[u8]) -> Option<OpenKey> {
-    let (tenant, rest) = tenant_of(key)?;
+    let (tenant, rest) = Tenant::split_from(key)?;
     let id_hash = rest.try_into().ok()?;
     Some(OpenKey { tenant, id_hash })
 }
@@ -115,7 +116,7 @@ impl NewRequest {
         );
         // Plain data always serializes.
         hash.update(serde_json::to_vec(&body).unwrap_or_default());
-        hex(&hash.finalize())
+        hex::encode(&hash.finalize())
     }
 }
 
