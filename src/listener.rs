@@ -11,7 +11,7 @@ use porchlight_http::client_address::TrustedProxies;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::{Served, listen};
 use porchlight_http::{Settings, State};
-use porchlight_keys::SessionTokens;
+use porchlight_keys::Tokens;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_map::StreetMap;
 use porchlight_ports::Keys;
@@ -40,7 +40,7 @@ pub(crate) fn serve(
         rate_limit_per_second: config.server.rate_limit_per_second,
         ..Settings::default()
     };
-    let state = State::new(service, keys, SessionTokens::of(secrets), settings)
+    let state = State::new(service, keys, Tokens::of(secrets), settings)
         .with_webhooks(webhooks)
         .with_images(PathImages::of(secrets, &config.server.public_url))
         .with_cors(config.server.origins()?);

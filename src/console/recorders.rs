@@ -260,9 +260,9 @@ fn links(request: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Probl
             (copy("Link", &url))
             details {
                 summary { "Push URLs of the apps" }
-                @for (_, end, name) in recorder::APPS {
-                    h3 { (name) }
-                    (copy(&format!("Push URL of {name}"), &format!("{url}/{end}")))
+                @for app in recorder::APPS {
+                    h3 { (app.store_name) }
+                    (copy(&format!("Push URL of {}", app.store_name), &format!("{url}/{}", app.path_end)))
                 }
             }
         }

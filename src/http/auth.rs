@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
-use porchlight_keys::{self as keys, SessionTokens};
+use porchlight_keys::{self as keys, Tokens};
 use porchlight_observe::chain;
 use porchlight_ports::Keys;
 use porchlight_schema::ids::{RecorderId, SessionId};
@@ -159,7 +159,7 @@ impl PresentedCredential {
 /// Authenticates requests.
 pub struct Authenticator {
     keys: Arc<dyn Keys>,
-    tokens: SessionTokens,
+    tokens: Tokens,
     cache: KeyCache,
     limiter: Option<RateLimit>,
     uses: KeyUses,
@@ -178,7 +178,7 @@ impl Authenticator {
     #[must_use]
     pub fn new(
         keys: Arc<dyn Keys>,
-        tokens: SessionTokens,
+        tokens: Tokens,
         rate_per_second: u32,
         remembered: Duration,
     ) -> Self {
@@ -224,7 +224,7 @@ impl Authenticator {
     }
 
     async fn authenticate(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
-        if SessionTokens::is_token(credential) {
+        if Tokens::is_token(credential) {
             let session_id = self
                 .tokens
                 .check(credential)

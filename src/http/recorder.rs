@@ -11,13 +11,32 @@ use porchlight_schema::time::TimestampMs;
 use super::problem::Problem;
 use super::state::State;
 
-/// The apps: their names in `pushUrls`, the ends of their push URLs, and the names that people know.
-pub const APPS: [(&str, &str, &str); 5] = [
-    ("sensorLogger", "sensor-logger", "Sensor Logger"),
-    ("traccar", "traccar", "Traccar Client"),
-    ("owntracks", "owntracks", "OwnTracks"),
-    ("overland", "overland", "Overland"),
-    ("gpslogger", "gpslogger", "GPSLogger"),
+/// An app that pushes to a recorder.
+#[derive(Debug, Clone, Copy)]
+pub struct App {
+    /// The name of the app in `pushUrls`.
+    pub json_name: &'static str,
+    /// The last segment of the app's push URL.
+    pub path_end: &'static str,
+    /// The name of the app in stores for apps.
+    pub store_name: &'static str,
+}
+
+const fn app(json_name: &'static str, path_end: &'static str, store_name: &'static str) -> App {
+    App {
+        json_name,
+        path_end,
+        store_name,
+    }
+}
+
+/// The apps that can push to a recorder.
+pub const APPS: [App; 5] = [
+    app("sensorLogger", "sensor-logger", "Sensor Logger"),
+    app("traccar", "traccar", "Traccar Client"),
+    app("owntracks", "owntracks", "OwnTracks"),
+    app("overland", "overland", "Overland"),
+    app("gpslogger", "gpslogger", "GPSLogger"),
 ];
 
 /// The present activity of a recorder.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix_web::web::Data;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_keys::{KeyAdmin, SessionTokens};
+use porchlight_keys::{KeyAdmin, Tokens};
 use porchlight_ports::Keys;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
@@ -68,12 +68,7 @@ impl State {
     /// Creates the state over `service`; `keys` finds API keys, `tokens` makes and checks session
     /// tokens.
     #[must_use]
-    pub fn new(
-        service: Service,
-        keys: Arc<dyn Keys>,
-        tokens: SessionTokens,
-        config: Settings,
-    ) -> Self {
+    pub fn new(service: Service, keys: Arc<dyn Keys>, tokens: Tokens, config: Settings) -> Self {
         let auth = Authenticator::new(
             Arc::clone(&keys),
             tokens,

@@ -12,7 +12,7 @@ use porchlight_schema::session::Env;
 use sha2::{Digest, Sha256};
 
 pub use admin::{CreateKeyRequest, CreatedKey, KeyAdmin, KeyAdminError, ListedKey};
-pub use token::{SessionTokens, TokenError};
+pub use token::{TokenError, Tokens};
 
 /// The digits of base 62; the position of each is its value.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

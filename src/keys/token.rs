@@ -1,4 +1,4 @@
-//! Session tokens, which are derived and not stored.
+//! Tokens of sessions and recorders, which are derived and not stored.
 
 use std::str::FromStr;
 
@@ -21,28 +21,28 @@ const PURPOSE: &str = "session token, version 1";
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// The text is not a session token of this service.
+/// The error of a text that is not a token of this service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a session token")]
+#[error("not a token of this service")]
 pub struct TokenError;
 
-/// Creates and verifies session tokens.
+/// Creates and verifies the tokens of sessions and recorders.
 #[derive(Clone)]
-pub struct SessionTokens {
+pub struct Tokens {
     /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
 }
 
-impl std::fmt::Debug for SessionTokens {
+impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionTokens")
+        f.debug_struct("Tokens")
             .field("keys", &self.macs.len())
             .finish_non_exhaustive()
     }
 }
 
-impl SessionTokens {
-    /// Tokens from the service's secret keys: the writing key signs, all verify.
+impl Tokens {
+    /// Creates the tokens of the service's secret keys: the writing key signs, all verify.
     #[must_use]
     pub fn of(secrets: &SecretKeys) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl SessionTokens {
         }
     }
 
-    /// Tokens from dedicated keys: the first signs, all verify.
+    /// Creates the tokens of dedicated keys: the first signs, all verify.
     #[must_use]
     pub fn new(first: &[u8; 32], others: &[[u8; 32]]) -> Self {
         Self {
@@ -98,17 +98,11 @@ impl SessionTokens {
     ///
     /// Returns an error if `text` is not a recorder's token of this service.
     pub fn check_recorder(&self, text: &str) -> Result<RecorderId, TokenError> {
-        let split = text.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
-        let (id, tag) = text.split_at_checked(split).ok_or(TokenError)?;
+        let (id, tag) = split(text)?;
         let id =
             RecorderId::from_str(&format!("{}{id}", RecorderId::PREFIX)).map_err(|_| TokenError)?;
-        let mut bytes = [0_u8; TAG_BYTES];
-        match URL_SAFE_NO_PAD.decode_slice(tag, &mut bytes) {
-            Ok(TAG_BYTES) => {}
-            _ => return Err(TokenError),
-        }
         let mut macs = self.macs.iter();
-        if macs.any(|mac| of_recorder(mac, id).verify_truncated_left(&bytes).is_ok()) {
+        if macs.any(|mac| of_recorder(mac, id).verify_truncated_left(&tag).is_ok()) {
             Ok(id)
         } else {
             Err(TokenError)
@@ -126,27 +120,32 @@ impl SessionTokens {
     ///
     /// # Errors
     ///
-    /// It is not a token of this service.
+    /// Returns an error if `text` is not a session token of this service.
     pub fn check(&self, text: &str) -> Result<SessionId, TokenError> {
         let body = text.strip_prefix(PREFIX).ok_or(TokenError)?;
-        let split = body.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
-        let (id, tag) = body.split_at_checked(split).ok_or(TokenError)?;
+        let (id, tag) = split(body)?;
         let session_id =
             SessionId::from_str(&format!("{}{id}", SessionId::PREFIX)).map_err(|_| TokenError)?;
-        let mut bytes = [0_u8; TAG_BYTES];
-        match URL_SAFE_NO_PAD.decode_slice(tag, &mut bytes) {
-            Ok(TAG_BYTES) => {}
-            _ => return Err(TokenError),
-        }
         let tagged = |mac: &HmacSha256| {
             let mac = mac.clone().chain_update(session_id.to_bytes());
-            mac.verify_truncated_left(&bytes).is_ok()
+            mac.verify_truncated_left(&tag).is_ok()
         };
         if self.macs.iter().any(tagged) {
             Ok(session_id)
         } else {
             Err(TokenError)
         }
+    }
+}
+
+/// Splits a token without its prefix into the characters of the id and the tag.
+fn split(token: &str) -> Result<(&str, [u8; TAG_BYTES]), TokenError> {
+    let at = token.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
+    let (id, encoded) = token.split_at_checked(at).ok_or(TokenError)?;
+    let mut tag = [0_u8; TAG_BYTES];
+    match URL_SAFE_NO_PAD.decode_slice(encoded, &mut tag) {
+        Ok(TAG_BYTES) => Ok((id, tag)),
+        _ => Err(TokenError),
     }
 }
 
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_token_identifies_its_session() {
-        let tokens = SessionTokens::new(&[1; 32], &[]);
+        let tokens = Tokens::new(&[1; 32], &[]);
         for tail in [0, 1, u128::MAX] {
             let session_id = SessionId::new(TimestampMs(1_763_636_100_000), tail);
             let token = tokens.make(session_id);
@@ -184,7 +183,7 @@ mod tests {
 
     #[test]
     fn foreign_tokens_are_refused() {
-        let tokens = SessionTokens::new(&[1; 32], &[]);
+        let tokens = Tokens::new(&[1; 32], &[]);
         let token = tokens.make(SessionId::new(TimestampMs(1_763_636_100_000), 7));
         for place in 0..token.len() {
             let mut bytes = token.clone().into_bytes();
@@ -205,13 +204,13 @@ mod tests {
         ] {
             assert_eq!(tokens.check(text), Err(TokenError), "{text}");
         }
-        let others = SessionTokens::new(&[2; 32], &[]);
+        let others = Tokens::new(&[2; 32], &[]);
         assert_eq!(others.check(&token), Err(TokenError));
     }
 
     #[test]
     fn a_recorder_has_a_token_of_its_own() {
-        let tokens = SessionTokens::new(&[1; 32], &[]);
+        let tokens = Tokens::new(&[1; 32], &[]);
         let at = TimestampMs(1_763_636_100_000);
         let (recorder, session) = (RecorderId::new(at, 7), SessionId::new(at, 7));
         let token = tokens.make_for_recorder(recorder);
@@ -230,7 +229,7 @@ mod tests {
                 "at {place}"
             );
         }
-        let others = SessionTokens::new(&[2; 32], &[]);
+        let others = Tokens::new(&[2; 32], &[]);
         assert_eq!(others.check_recorder(&token), Err(TokenError));
     }
 
@@ -238,8 +237,8 @@ mod tests {
     fn a_former_key_still_verifies_and_the_first_key_signs() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
         let (old, new) = (
-            SessionTokens::new(&[1; 32], &[]),
-            SessionTokens::new(&[2; 32], &[[1; 32]]),
+            Tokens::new(&[1; 32], &[]),
+            Tokens::new(&[2; 32], &[[1; 32]]),
         );
         assert_eq!(new.check(&old.make(session_id)), Ok(session_id));
         assert_eq!(old.check(&new.make(session_id)), Err(TokenError));

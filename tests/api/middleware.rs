@@ -6,7 +6,7 @@ use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
 use porchlight_http::State;
 use porchlight_http::middleware::edge;
-use porchlight_keys::SessionTokens;
+use porchlight_keys::Tokens;
 use reqwest::Method;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ async fn every_failure_returns_a_problem() {
     let state = Data::new(State::new(
         service,
         store,
-        SessionTokens::new(&[7; 32], &[]),
+        Tokens::new(&[7; 32], &[]),
         server::config(),
     ));
     let build = move || {

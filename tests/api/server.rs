@@ -18,7 +18,7 @@ use porchlight_http::cors::Origins;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
-use porchlight_keys::{CreateKeyRequest, KeyAdmin, SessionTokens};
+use porchlight_keys::{CreateKeyRequest, KeyAdmin, Tokens};
 use porchlight_ports::{Clock, Ownership, Peers, SingleNode, Store, Wake};
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::limits::TENANT_IN_FLIGHT_BYTES_MAX;
@@ -247,7 +247,7 @@ impl Server {
             live: key(&key_admin, "acme", "live", "secret").await,
             other: key(&key_admin, "other", "sandbox", "secret").await,
         };
-        let tokens = SessionTokens::new(&[7; 32], &[]);
+        let tokens = Tokens::new(&[7; 32], &[]);
         let images = PathImages::new([[9; 32]], "");
         let state = State::new(service.clone(), Arc::clone(&store) as _, tokens, config)
             .with_images(images)

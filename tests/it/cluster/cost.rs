@@ -110,7 +110,7 @@ fn lightweight_transactions_at_rest_and_under_load() {
 
 #[test]
 #[ignore = "it measures: on a quiet machine, with a release build"]
-fn lightweight_transactions_of_nodes_at_rest() {
+fn measure_lightweight_transactions_of_nodes_at_rest() {
     let Some(cluster) = Nodes::start(&Authority::new()) else {
         return;
     };

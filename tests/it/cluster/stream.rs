@@ -120,7 +120,7 @@ fn measure(
 
 #[test]
 #[ignore = "it measures: on a quiet machine, with a release build"]
-fn sessions_without_telemetry_on_both_stores() {
+fn measure_sessions_without_telemetry_on_both_stores() {
     let authority = Authority::new();
     let unlimited = vec![("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0".to_owned())];
     let minutes = number_of("PORCHLIGHT_CLUSTER_MINUTES", MINUTES);
