@@ -161,7 +161,7 @@ impl PeerClient {
     pub fn announce_release(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
-                self.inner.change_queue(node, Queue::note_release);
+                self.inner.change_queue(node, Queue::record_release);
             }
         }
     }

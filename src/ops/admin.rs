@@ -160,7 +160,7 @@ pub(super) async fn backup(mut request: AdminRequest) -> Result<HttpResponse, Pr
         .await
         .map_err(Problem::internal)?;
     let report = copied.map_err(|error| Problem::new(Code::Conflict, describe_failure(error)))?;
-    store.note_backup(request.state.service.now()).await?;
+    store.record_backup(request.state.service.now()).await?;
     request_context::json(
         HttpResponse::Ok(),
         &BackupAnswer {

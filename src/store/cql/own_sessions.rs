@@ -66,7 +66,7 @@ impl OwnSession {
 }
 
 impl Inner {
-    /// Notes that this process is about to create a session, whose first message has this body. Call it before anybody else can
+    /// Records that this process is about to create a session, whose first message has this body. Call it before anybody else can
     /// know of the session.
     pub(super) fn begin_own(&self, record: &SessionRecord, body: &MessageBody) {
         let session_id = record.start.session_id;
@@ -123,33 +123,33 @@ impl Inner {
         self.caches.own_sessions.change(&session_id, change);
     }
 
-    /// Notes that a batch of a session is about to be written.
-    pub(super) fn note_batches(&self, session_id: SessionId) {
+    /// Records that a batch of a session is about to be written.
+    pub(super) fn before_batch_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_batches = true);
     }
 
-    /// Notes that a note about a session is about to be written.
-    pub(super) fn note_notes(&self, session_id: SessionId) {
+    /// Records that a note about a session is about to be written.
+    pub(super) fn before_note_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_notes = true);
     }
 
-    /// Notes that a PoD of a session is about to be written.
-    pub(super) fn note_pod(&self, session_id: SessionId) {
+    /// Records that a PoD of a session is about to be written.
+    pub(super) fn before_pod_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_pod = true);
     }
 
-    /// Notes that a session is about to be marked for another cause than its end.
-    pub(super) fn note_further_mark(&self, session_id: SessionId) {
+    /// Records that a session is about to be marked for another cause than its end.
+    pub(super) fn before_further_mark(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_further_marks = true);
     }
 
-    /// Notes that a transaction is about to change the state of a session.
-    pub(super) fn note_decision(&self, session_id: SessionId) {
+    /// Records that a transaction is about to change the state of a session.
+    pub(super) fn before_decision(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.is_undecided = false);
     }
 
-    /// Notes that a message was written.
-    pub(super) fn note_message(&self, head: MessageHead) {
+    /// Records that a message was written.
+    pub(super) fn on_message_written(&self, head: MessageHead) {
         self.change_own(head.session_id, |own| own.add_message(head));
     }
 

@@ -112,7 +112,7 @@ impl Inner {
         self.db.write_group(rows).await?;
         if let Some((message, endpoint_id)) = message {
             self.cache_body(message);
-            self.note_message(MessageHead::new(message, *endpoint_id));
+            self.on_message_written(MessageHead::new(message, *endpoint_id));
         }
         self.caches.copied.put(session_id, state.change);
         Ok(())

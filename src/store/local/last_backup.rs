@@ -12,7 +12,7 @@ impl<E: Engine> LocalStore<E> {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn note_backup(&self, at: TimestampMs) -> StoreResult<()> {
+    pub async fn record_backup(&self, at: TimestampMs) -> StoreResult<()> {
         self.committer
             .write(move |txn| last_backup::put(txn, at))
             .await?;

@@ -88,7 +88,7 @@ impl Registry {
             StateMove::Evict => self.evict(&handle),
         }
         if reconciles {
-            handle.note_reconciled(uptime_ms);
+            handle.record_reconciled(uptime_ms);
             self.reconcile_silent(Arc::clone(&handle));
         }
         self.arm(&handle);

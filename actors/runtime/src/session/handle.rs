@@ -152,7 +152,7 @@ impl SessionHandle {
     }
 
     /// Records that the session is reconciled now because it is silent.
-    pub(crate) fn note_reconciled(&self, uptime_ms: i64) {
+    pub(crate) fn record_reconciled(&self, uptime_ms: i64) {
         self.reconciled_at_ms.store(uptime_ms, Ordering::Relaxed);
     }
 
@@ -273,7 +273,7 @@ impl SessionHandle {
     }
 
     /// Records that the session's events are requested now, by the monotonic clock.
-    pub(crate) fn note_request(&self, uptime_ms: i64) {
+    pub(crate) fn record_request(&self, uptime_ms: i64) {
         self.requested_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
 
