@@ -29,7 +29,7 @@ pub(super) enum Performed {
     Ended,
     /// The request waits until this time.
     Waits(TimestampMs),
-    /// The request gives its place to the next one, and continues when its turn comes again.
+    /// The request gives its permit to the next one, and continues when its turn comes again.
     Yields,
     /// The process stops, or another one acts for the tenant.
     Stopped,
