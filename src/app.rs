@@ -177,7 +177,7 @@ impl App {
             &store,
             metrics,
             &secrets,
-            Arc::new(move || api.auth.forget()),
+            Arc::new(move || api.auth.evict_all()),
             NodeHealth {
                 view: node.as_ref().map(|node| Arc::clone(node.view())),
                 retention,

@@ -262,8 +262,8 @@ impl Authenticator {
         Ok(id)
     }
 
-    /// Clears the cache, so that a revocation on this node takes effect immediately.
-    pub fn forget(&self) {
+    /// Evicts all keys from the cache, so that a revocation on this node takes effect immediately.
+    pub fn evict_all(&self) {
         self.cache.clear();
     }
 

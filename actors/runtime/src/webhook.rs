@@ -432,7 +432,7 @@ impl Inner {
     }
 
     /// Removes an actor that is stopping, regardless of the content of its mailbox.
-    fn forget(&self, tenant: Tenant, presence: &Arc<Presence>) {
+    fn remove_actor(&self, tenant: Tenant, presence: &Arc<Presence>) {
         self.actors
             .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));
     }

@@ -49,7 +49,7 @@ impl Inner {
     }
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         self.erase_journal(session_id).await?;
         let session = session_id.to_bytes();
         let statement = &self.db.statements.snapshots_delete;
@@ -109,7 +109,7 @@ impl Inner {
     }
 
     async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         // First the copy from which a process that finds a mark would write the last message again.
         self.drop_message(session_id).await?;
         for message in &self.heads(session_id).await? {

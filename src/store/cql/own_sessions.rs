@@ -90,8 +90,8 @@ impl Inner {
         }
     }
 
-    /// Removes what this process knows of a session, because it was not created or parts of it are about to be removed.
-    pub(super) fn forget_own(&self, session_id: SessionId) {
+    /// Evicts the entry of a session, because the session was not created or parts of it are about to be removed.
+    pub(super) fn evict_own(&self, session_id: SessionId) {
         self.caches.own_sessions.remove(&session_id);
     }
 
@@ -106,7 +106,7 @@ impl Inner {
     pub(super) fn compare_own(&self, session_id: SessionId, version: i64) {
         let known = self.own_state(session_id);
         if known.is_some_and(|known| known.map_or(0, |(known, _)| known) != version) {
-            self.forget_own(session_id);
+            self.evict_own(session_id);
             self.caches.states_written.remove(&session_id);
         }
     }
@@ -115,7 +115,7 @@ impl Inner {
     pub(super) fn compare_own_message(&self, session_id: SessionId, number: u32) {
         let heads = self.own_heads(session_id);
         if heads.is_some_and(|heads| heads.iter().all(|head| head.number != number)) {
-            self.forget_own(session_id);
+            self.evict_own(session_id);
         }
     }
 

@@ -141,7 +141,7 @@ impl TenantRetention<'_> {
         self.rewrite(|policy| policy).await
     }
 
-    /// Replaces the policy and forgets the progress.
+    /// Replaces the policy and resets the progress.
     async fn rewrite(
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,

@@ -89,7 +89,7 @@ impl WebhookActor {
 
     fn stop(&mut self, ctx: &mut Context<Self>, reason: StopReason) {
         self.stopping = reason;
-        self.inner.forget(self.tenant, &self.presence);
+        self.inner.remove_actor(self.tenant, &self.presence);
         ctx.stop();
     }
 
@@ -375,7 +375,7 @@ impl Actor for WebhookActor {
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
         self.reported.replace(ReportedLoad::default());
-        self.inner.forget(self.tenant, &self.presence);
+        self.inner.remove_actor(self.tenant, &self.presence);
         Metrics::get()
             .actor(ActorKind::Webhook)
             .on_stopped(self.stopping);
