@@ -32,7 +32,7 @@ use crate::damage::{readable, skipped};
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
 /// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
 /// differ. Until then, scores add nothing to the place.
-const FORGOTTEN_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
+const REMOVAL_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
 /// A row of `idempotency`: token, tenant, key, data.
@@ -275,7 +275,7 @@ impl Inner {
         let ahead_us = if is_of_one_session(&key) {
             0
         } else {
-            FORGOTTEN_AHEAD_US
+            REMOVAL_AHEAD_US
         };
         let at_us = (next_timestamp_us() + ahead_us).max(written_at_us.saturating_add(1));
         let key = key.as_slice();

@@ -280,7 +280,7 @@ impl PrivacyRequest {
             }
             // The request itself must no longer name the subject when the files are rewritten.
             (Stage::Finishing, Outcome::Done) if self.request_type == RequestType::Erasure => {
-                self.forget_subject();
+                self.hash_subject();
                 Stage::Purging
             }
             (Stage::Counting(_), Outcome::Counted(counts, next)) => {
@@ -319,8 +319,8 @@ impl PrivacyRequest {
         Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
     }
 
-    /// Replaces the subject with its salted hash and drops the reason, which may name a person.
-    pub fn forget_subject(&mut self) {
+    /// Replaces the subject with its salted hash and removes the reason, which may name a person.
+    pub fn hash_subject(&mut self) {
         self.reason = None;
         if let RecordedSubject::Clear(subject) = &self.subject {
             self.subject = RecordedSubject::Hashed(subject.hashed(self.salt));

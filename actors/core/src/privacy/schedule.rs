@@ -199,7 +199,7 @@ impl Schedule {
     }
 
     /// Records that all open requests of this node's tenants were listed and described. Requests that
-    /// are not listed any more are forgotten.
+    /// are no longer listed are removed.
     pub fn complete_scan(&mut self, listed: &BTreeSet<OpenKey>) {
         for key in std::mem::take(&mut self.found) {
             if let Some(State::Found(until)) = self.state(&key) {
@@ -207,14 +207,14 @@ impl Schedule {
             }
         }
         self.unread.retain(|key, _| listed.contains(key));
-        let gone = self.known.iter().filter(|(key, known)| {
+        let unlisted = self.known.iter().filter(|(key, known)| {
             let may_leave = matches!(
                 known.state,
                 State::Found(_) | State::Waiting(_) | State::Blocked
             );
             may_leave && !listed.contains(key)
         });
-        for key in gone.map(|(key, _)| *key).collect::<Vec<_>>() {
+        for key in unlisted.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.remove(&key);
         }
     }

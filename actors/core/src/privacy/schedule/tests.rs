@@ -216,7 +216,7 @@ fn a_request_begins_after_the_scan_that_found_it() {
 }
 
 #[test]
-fn a_request_that_is_not_listed_any_more_is_forgotten() {
+fn a_request_that_is_no_longer_listed_is_removed() {
     let restriction = (key(1, 1), request(RequestType::Restriction, 1, NOW));
     let mut release = request(RequestType::Release, 1, NOW.plus_ms(1));
     release.due_at = NOW.plus_ms(1);

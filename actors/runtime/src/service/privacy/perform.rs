@@ -178,7 +178,7 @@ impl<'s> OwnedRequest<'s> {
             Step::Recorders(subject, until) => {
                 let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
                 let keys = erase::recorders(store, tenant, until, is_covered).await?;
-                self.requests().forget_in_requests(&subject).await?;
+                self.requests().hash_subject_in_requests(&subject).await?;
                 Outcome::Removed(Counts {
                     keys,
                     ..Counts::default()
