@@ -242,17 +242,17 @@ impl Webhooks {
 
     fn wake_in(&self, tenant: Tenant, lane: Option<SessionId>) {
         if self.inner.acts_for(tenant) {
-            self.inner.announce(tenant, lane);
+            self.inner.wake(tenant, lane);
         } else {
             let nudge = lane.map_or(Nudge::Tenant(tenant), |lane| Nudge::Message(tenant, lane));
             self.inner.peers.nudge(nudge);
         }
     }
 
-    /// Handles another node's notice that a session has a new message in its tenant's outbox.
+    /// Handles a nudge: a session has a new message in its tenant's outbox.
     pub fn on_message_nudge(&self, tenant: Tenant, session_id: SessionId) {
         if self.inner.acts_for(tenant) {
-            self.inner.announce(tenant, Some(session_id));
+            self.inner.wake(tenant, Some(session_id));
         }
     }
 
@@ -265,17 +265,16 @@ impl Webhooks {
         if self.inner.actors.contains_key(&tenant) {
             self.inner.command(tenant, WebhookCommand::Changed);
         }
-        self.inner.announce(tenant, None);
+        self.inner.wake(tenant, None);
     }
 
-    /// Handles another node's notice that this tenant's outbox has something new, or that its
-    /// endpoint was changed.
+    /// Handles a nudge: this tenant's outbox has a new message, or its endpoint was changed.
     pub fn on_nudge(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
                 self.inner.command(tenant, WebhookCommand::Changed);
             }
-            self.inner.announce(tenant, None);
+            self.inner.wake(tenant, None);
         }
     }
 
@@ -352,9 +351,9 @@ impl Inner {
     }
 
     /// Wakes the tenant's actor: `lane` has a new message or, with `None`, any lane may have one.
-    fn announce(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
+    fn wake(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
         if let Some(actor) = self.actors.get(&tenant) {
-            actor.value().0.announce(lane);
+            actor.value().0.wake(lane);
         }
         self.command(tenant, WebhookCommand::Wake);
     }

@@ -62,7 +62,7 @@ fn on_nudged(peer: &Peer, sent: Result<(), RequestError>, count: usize) {
     PeerMetrics::get().on_nudge(outcome, count);
 }
 
-/// Sends a node its queued notifications until the node or this client is gone.
+/// Sends a node its queued notifications until the node has left or this client was dropped.
 pub(super) async fn send_queued(inner: Weak<Inner>, peer: Arc<Peer>) {
     loop {
         peer.wake.notified().await;

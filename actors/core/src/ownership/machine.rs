@@ -186,7 +186,7 @@ impl OwnershipMachine {
             Input::Owners(rows) => self.on_owners(rows, &mut effects),
             Input::Owner(shard, row) => self.on_owner(now, shard, row, &mut effects),
             Input::Drained(shard, generation) => self.on_drained(shard, generation, &mut effects),
-            Input::Nudge => self.owners_due = now,
+            Input::OwnersOutdated => self.owners_due = now,
             Input::Leave => self.on_leave(now, &mut effects),
         }
         self.emit_due(now, &mut effects);

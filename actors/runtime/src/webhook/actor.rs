@@ -391,7 +391,7 @@ impl Handler<Envelope> for WebhookActor {
         match message.command {
             WebhookCommand::Wake => {
                 // Until the endpoint is read there is no machine; the whole outbox is then listed.
-                let input = match self.presence.take_announced() {
+                let input = match self.presence.take_new_messages() {
                     NewMessages::Lanes(lanes) => Input::NewMessages(lanes),
                     NewMessages::Outbox => Input::Woken,
                 };
