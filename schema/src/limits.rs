@@ -294,13 +294,13 @@ pub const RECORDER_KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 /// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
-/// Maximum number of sessions of one recorder whose message numbers are kept. A further session
+/// Maximum number of sessions of one recorder whose push numbers are kept. A further session
 /// replaces the oldest.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
-/// Maximum number of the app's recordings within one session whose message numbers are kept.
+/// Maximum number of the app's recordings within one session whose push numbers are kept.
 pub const RECORDER_RUNS_MAX: usize = 64;
-/// Maximum number of messages without a number, within one session, whose repetition is recognised.
-pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
+/// Maximum number of pushes without a number, within one session, whose repetition is recognised.
+pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 /// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions

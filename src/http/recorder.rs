@@ -23,11 +23,11 @@ pub const APPS: [(&str, &str, &str); 5] = [
 /// The present activity of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// No message has arrived yet.
+    /// No push has arrived yet.
     Waiting,
-    /// Messages arrive.
+    /// Pushes arrive.
     Receiving,
-    /// The last message is older than a minute.
+    /// The last push is older than a minute.
     Silent,
     /// The recorder's newest session has ended.
     Recorded,
