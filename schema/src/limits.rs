@@ -471,8 +471,8 @@ pub const SERVER_WORKERS_MAX: usize = 256;
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
 /// The reserve is at most one part in this many of the disk.
 pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
-/// The floor is one part in this many of the reserve. Below it the embedded store writes nothing.
-pub const STORE_FLOOR_PARTS: u64 = 4;
+/// The minimum is one part in this many of the reserve. Below it the embedded store writes nothing.
+pub const STORE_MINIMUM_PARTS: u64 = 4;
 /// More writes are accepted again when one part in this many of a threshold is free beyond it.
 pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;
 /// Number of days for which a session is kept after its end (`store.retention`).

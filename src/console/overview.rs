@@ -23,7 +23,7 @@ use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
-use counts::{Deliveries, OverviewCounts, Sessions};
+use counts::{DeliveryCounts, OverviewCounts, SessionCounts};
 
 /// The states in display order, the desired one first.
 const ORDER: [DeliveryStatus; 6] = [
@@ -106,7 +106,7 @@ fn percent(count: usize, all: usize) -> String {
     format!("{:.0} %", count as f64 * 100.0 / all.max(1) as f64)
 }
 
-fn outcomes(sessions: &Sessions) -> Markup {
+fn outcomes(sessions: &SessionCounts) -> Markup {
     let since = Some(sessions.since);
     let of = |code: &ReasonCode| sessions.codes.get(code).copied().unwrap_or_default();
     let (outcomes, others) = ReasonCode::ALL.split_at(5);
@@ -154,7 +154,7 @@ fn webhook(frame: &Frame<'_>, counts: &OverviewCounts, ends_at: Option<Timestamp
 fn health(
     frame: &Frame<'_>,
     endpoint: &Endpoint,
-    deliveries: &Deliveries,
+    deliveries: &DeliveryCounts,
     ends_at: Option<TimestampMs>,
 ) -> Markup {
     let waiting = deliveries.of(DeliveryStatus::Retrying) + deliveries.of(DeliveryStatus::Failed);
@@ -185,7 +185,7 @@ fn cause_text(cause: Cause, count: usize) -> String {
     )
 }
 
-fn statuses(deliveries: &Deliveries) -> Markup {
+fn statuses(deliveries: &DeliveryCounts) -> Markup {
     let tone = |status| match status {
         DeliveryStatus::Delivered => "good",
         DeliveryStatus::Failed => "bad",

@@ -26,7 +26,7 @@ mod clocks;
 mod machine;
 mod membership;
 mod placement;
-mod slot;
+mod shard_view;
 
 pub use clocks::{CLOCK_REFUSE_MS, CLOCK_WARN_MS, CLOCKS_COMPARED_WITHIN_MS};
 pub use machine::OwnershipMachine;

@@ -346,7 +346,7 @@ impl Inner {
         self.draining.load(Ordering::Acquire)
     }
 
-    fn place(&self, tenant: Tenant) -> usize {
+    fn arbiter_index(&self, tenant: Tenant) -> usize {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
@@ -390,7 +390,7 @@ impl Inner {
     }
 
     fn spawn(self: &Arc<Self>, tenant: Tenant) -> Option<(Arc<Presence>, Addr<WebhookActor>)> {
-        let arbiter = self.arbiters.get(self.place(tenant))?;
+        let arbiter = self.arbiters.get(self.arbiter_index(tenant))?;
         if self.is_ending(tenant) {
             return None;
         }
@@ -415,7 +415,7 @@ impl Inner {
     }
 
     fn arm(&self, tenant: Tenant, wait: Duration) {
-        if let Some(wheel) = self.lock_wheels().get(self.place(tenant)) {
+        if let Some(wheel) = self.lock_wheels().get(self.arbiter_index(tenant)) {
             wheel.arm(tenant, wait);
         }
     }

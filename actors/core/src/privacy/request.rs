@@ -6,7 +6,7 @@ use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestTy
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::{DataKeys, Outcome, Step};
+use super::{DestroyedKeys, Outcome, Step};
 
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub struct PrivacyRequest {
     pub counts: Counts,
     /// The data keys of the sessions erased so far.
     #[serde(default)]
-    pub data_keys: DataKeys,
+    pub data_keys: DestroyedKeys,
     /// The signed receipt of a completed erasure.
     #[serde(default)]
     pub receipt: Option<String>,
@@ -136,7 +136,7 @@ impl PrivacyRequest {
             status: RequestStatus::Pending,
             stage: Stage::Waiting,
             counts: Counts::default(),
-            data_keys: DataKeys::default(),
+            data_keys: DestroyedKeys::default(),
             receipt: None,
         }
     }
