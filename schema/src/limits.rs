@@ -302,7 +302,7 @@ pub const RECORDER_RUNS_MAX: usize = 64;
 /// Maximum number of pushes without a number, within one session, whose repetition is recognised.
 pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
-pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
+pub const RECORDER_RECEIVING_MS: i64 = 60_000;
 /// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions
 /// have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;

@@ -116,7 +116,12 @@ impl Registry {
         if let Some((_, received_at)) = newest {
             self.touch_found(handle, received_at);
         }
-        let silent_ms = self.inner.ports.clock.now().since_ms(handle.heard_at());
+        let silent_ms = self
+            .inner
+            .ports
+            .clock
+            .now()
+            .since_ms(handle.last_received_at());
         if silent_ms < EVICT_AFTER_MS {
             // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
