@@ -11,7 +11,7 @@ use porchlight_schema::time::TimestampMs;
 use super::problem::Problem;
 use super::state::State;
 
-/// The apps: their names in `pushUrls`, the ends of their push URLs, and the names that people know.
+/// The apps: their names in `pushUrls`, the ends of their push URLs, and the names for people.
 pub const APPS: [(&str, &str, &str); 5] = [
     ("sensorLogger", "sensor-logger", "Sensor Logger"),
     ("traccar", "traccar", "Traccar Client"),

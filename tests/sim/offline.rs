@@ -107,7 +107,7 @@ impl Node {
         max_ms: i64,
         fault_rates: FaultRates,
     ) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
+        #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
         let (sender, mut durable) = mpsc::unbounded_channel();
         let on_durable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));

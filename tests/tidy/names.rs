@@ -63,7 +63,7 @@ fn paths_and_types_in_the_documents_exist() {
             }
         }
     }
-    none("documents name what exists", &found);
+    none("documents name existing things", &found);
 }
 
 /// Returns the anchor that GitHub derives from a heading.

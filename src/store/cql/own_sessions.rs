@@ -1,7 +1,7 @@
-//! The knowledge of a process that serves alone about the sessions that it has created.
+//! The sessions that a process has created while it serves alone, with the rows that it has written of them.
 //!
-//! No other process writes these sessions, so this process need not read what it has written itself: their starts, states and
-//! messages, and which of their parts are unwritten. An entry begins before anybody else can know of its session, and every
+//! No other process writes these sessions, so this process does not read its own rows again: the starts, states and messages
+//! are kept, and a flag for each part that is still unwritten. An entry exists before any other process can find its session, and every
 //! write updates it before it is sent, so that a write in doubt counts as done. [`super::serving`] explains why no earlier process
 //! writes these sessions.
 //!
@@ -22,7 +22,7 @@ use super::outbox::Cursor;
 use super::relay::MessageHead;
 use super::state::{SessionRecord, State, message};
 
-/// The time from its start for which a session is known, in milliseconds. Its rows live longer.
+/// The time from its creation for which the entry of a session serves, in milliseconds. The session's rows live longer.
 const KNOWN_MS: i64 = DAY_MS;
 
 /// A session that this process has created since it serves.
@@ -66,8 +66,8 @@ impl OwnSession {
 }
 
 impl Inner {
-    /// Records that this process is about to create a session, whose first message has this body. Call it before anybody else can
-    /// know of the session.
+    /// Records that this process is about to create a session, whose first message has this body. Call it before any other
+    /// process can find the session.
     pub(super) fn begin_own(&self, record: &SessionRecord, body: &MessageBody) {
         let session_id = record.start.session_id;
         // A session that does not exist has no batches and no end, and its messages have no states.
@@ -95,7 +95,7 @@ impl Inner {
         self.caches.own_sessions.remove(&session_id);
     }
 
-    /// Returns what this process knows of a session that nobody else writes.
+    /// Returns the entry of a session that no other process writes.
     pub(super) fn own(&self, session_id: SessionId) -> Option<OwnSession> {
         let own = self.caches.own_sessions.get(&session_id)?;
         let is_known = self.clock.uptime_ms() - own.began_ms < KNOWN_MS;
