@@ -1,4 +1,4 @@
-//! The composition root, the only module that knows every part. It builds the service from a
+//! The composition root, the only module that imports every part. It builds the service from a
 //! configuration, runs it until it must stop, and drains it in the order of the data flow.
 
 mod arbiters;

@@ -22,7 +22,7 @@ impl Inner {
     }
 
     /// Notifies a node of new messages. A node of the previous release does not know this route, and
-    /// is asked to examine the outboxes instead.
+    /// gets a request to examine the outboxes instead.
     async fn send_messages(&self, peer: &Peer, messages: &Messages) {
         let body = wire::encode(messages);
         match self.notify(peer, PeerRoute::Messages, body).await {

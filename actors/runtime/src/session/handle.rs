@@ -1,4 +1,4 @@
-//! The state of a session in progress that is known without asking its actor.
+//! The state of a session in progress that other tasks read without a message to its actor.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
