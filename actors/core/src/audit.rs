@@ -385,9 +385,9 @@ pub struct Filter {
     pub from: Option<TimestampMs>,
     /// Selects lines before this time.
     pub to: Option<TimestampMs>,
-    /// Only lines with this action.
+    /// Selects lines with this action.
     pub action: Option<Action>,
-    /// Only lines about this object.
+    /// Selects lines about this object.
     pub object: Option<String>,
 }
 

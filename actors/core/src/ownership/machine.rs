@@ -405,11 +405,11 @@ impl OwnershipMachine {
             return;
         }
         let after = self.members.incarnation(&self.node);
-        let lives = after.map_or(0, |after| after.0 >> SALT_BITS) + 1;
+        let starts = after.map_or(0, |after| after.0 >> SALT_BITS) + 1;
         let salt = self.salt & ((1 << SALT_BITS) - 1);
         let member = Member {
             node: self.node.clone(),
-            incarnation: Incarnation((lives << SALT_BITS) | salt),
+            incarnation: Incarnation((starts << SALT_BITS) | salt),
         };
         self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
         self.membership = MembershipState::Joining {

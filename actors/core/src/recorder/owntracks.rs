@@ -20,7 +20,7 @@ const KPA_HPA: f64 = 10.0;
 /// The assumed confidence of a recogniser that does not report one.
 const ACTIVITY_CONFIDENCE: f32 = 0.5;
 
-/// Reads a push. An empty body is a sign of life.
+/// Reads a push of OwnTracks. An empty body shows only that the app runs.
 ///
 /// # Errors
 ///

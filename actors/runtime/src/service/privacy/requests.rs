@@ -83,7 +83,7 @@ pub(super) fn id_hash(request_id: &str) -> [u8; 32] {
     Sha256::digest(request_id.as_bytes()).into()
 }
 
-/// Returns the name of the open request with this key among the open requests.
+/// Returns the tenant and the hash of the id in the key of an open request.
 pub(super) fn parse_open_key(key: &[u8]) -> Option<OpenKey> {
     let (tenant, rest) = Tenant::split_from(key)?;
     let id_hash = rest.try_into().ok()?;
