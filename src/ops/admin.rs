@@ -185,7 +185,7 @@ fn describe_failure(error: BackupError) -> String {
     } else {
         ""
     };
-    format!("{:#}{hint}", anyhow::Error::from(error))
+    format!("{}{hint}", chain(&error))
 }
 
 /// Whether to quarantine damaged rows.
@@ -209,9 +209,7 @@ pub(super) async fn check_store(mut request: AdminRequest) -> Result<HttpRespons
         .map_err(Problem::internal)?;
     if quarantine {
         let moved = store.quarantine(&mut report).await;
-        moved.map_err(|error| {
-            Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
-        })?;
+        moved.map_err(|error| Problem::new(Code::Conflict, chain(&error)))?;
     }
     request_context::json(HttpResponse::Ok(), &report)
 }
