@@ -1,3 +1,5 @@
+//! The port [`Erasure`] over the tables of one machine.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

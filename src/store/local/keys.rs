@@ -1,3 +1,5 @@
+//! The port [`Keys`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{Keys, Organization, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};

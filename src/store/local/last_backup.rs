@@ -1,3 +1,5 @@
+//! The time of the last successful backup.
+
 use porchlight_observe::store::StoreMetrics;
 use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;
