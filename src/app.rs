@@ -1,4 +1,4 @@
-//! The composition root, the only module that knows every part. It builds the service from a
+//! The composition root, the only module that imports every part. It builds the service from a
 //! configuration, runs it until it must stop, and drains it in the order of the data flow.
 
 mod arbiters;
@@ -177,7 +177,7 @@ impl App {
             &store,
             metrics,
             &secrets,
-            Arc::new(move || api.auth.forget()),
+            Arc::new(move || api.auth.evict_all()),
             NodeHealth {
                 view: node.as_ref().map(|node| Arc::clone(node.view())),
                 retention,

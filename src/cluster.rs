@@ -6,7 +6,7 @@
 //! node.rs      this process as a node of the cluster
 //! workload.rs  the work of this node's shards: sessions and webhooks
 //! wire.rs      message encoding; secret.rs: authentication
-//! client.rs    sends notifications and questions; server.rs: answers them
+//! client.rs    sends notifications and queries; server.rs: handles them
 //! ```
 
 pub mod client;

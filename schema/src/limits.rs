@@ -294,15 +294,15 @@ pub const RECORDER_KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 /// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
-/// Maximum number of sessions of one recorder whose message numbers are kept. A further session
+/// Maximum number of sessions of one recorder whose push numbers are kept. A further session
 /// replaces the oldest.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
-/// Maximum number of the app's recordings within one session whose message numbers are kept.
+/// Maximum number of the app's recordings within one session whose push numbers are kept.
 pub const RECORDER_RUNS_MAX: usize = 64;
-/// Maximum number of messages without a number, within one session, whose repetition is recognised.
-pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
+/// Maximum number of pushes without a number, within one session, whose repetition is recognised.
+pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
-pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
+pub const RECORDER_RECEIVING_MS: i64 = 60_000;
 /// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions
 /// have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;
@@ -471,8 +471,8 @@ pub const SERVER_WORKERS_MAX: usize = 256;
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
 /// The reserve is at most one part in this many of the disk.
 pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
-/// The floor is one part in this many of the reserve. Below it the embedded store writes nothing.
-pub const STORE_FLOOR_PARTS: u64 = 4;
+/// The minimum is one part in this many of the reserve. Below it the embedded store writes nothing.
+pub const STORE_MINIMUM_PARTS: u64 = 4;
 /// More writes are accepted again when one part in this many of a threshold is free beyond it.
 pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;
 /// Number of days for which a session is kept after its end (`store.retention`).

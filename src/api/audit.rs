@@ -1,7 +1,7 @@
 //! `GET /v1/audit`.
 
 use actix_web::HttpResponse;
-use porchlight_core::audit::{Action, Filter, HashedLine, Place};
+use porchlight_core::audit::{Action, Filter, HashedLine, LinePosition};
 use porchlight_http::problem::Problem;
 use porchlight_http::query::{Query, cursor_bytes, cursor_of};
 use porchlight_http::request_context::{self, RequestContext};
@@ -52,16 +52,16 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
 }
 
 /// Returns the cursor after this line.
-fn cursor(after: Place) -> String {
+fn cursor(after: LinePosition) -> String {
     let mut bytes = after.group.to_be_bytes().to_vec();
     bytes.extend(after.line.to_be_bytes());
     cursor_of(&bytes)
 }
 
-fn read_cursor(text: &str) -> Option<Place> {
+fn read_cursor(text: &str) -> Option<LinePosition> {
     let bytes = cursor_bytes(text)?;
     let (group, line) = bytes.split_first_chunk::<8>()?;
-    Some(Place {
+    Some(LinePosition {
         group: u64::from_be_bytes(*group),
         line: u32::from_be_bytes(line.try_into().ok()?),
     })
@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn a_cursor_leads_back_and_another_text_does_not() {
-        let place = Place { group: 7, line: 9 };
-        assert_eq!(read_cursor(&cursor(place)), Some(place));
-        let forged = "A".repeat(cursor(place).len());
+        let position = LinePosition { group: 7, line: 9 };
+        assert_eq!(read_cursor(&cursor(position)), Some(position));
+        let forged = "A".repeat(cursor(position).len());
         let of_another_list = cursor_of(&[0; 16]);
         for text in [
             "",
             "x",
-            &cursor(place)[1..],
+            &cursor(position)[1..],
             &"A".repeat(300),
             &forged,
             &of_another_list,

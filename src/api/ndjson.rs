@@ -45,7 +45,7 @@ use tokio::sync::mpsc::{self, Sender};
 use super::format::Format;
 use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{count_unknown, not_admitted, not_decoded};
-use answer::LineAnswer;
+use answer::LineId;
 use lines::{Line, Lines};
 
 /// The media type of request and answer.
@@ -143,7 +143,7 @@ struct Gateway {
     caller: Caller,
     body: BodyStream<Payload>,
     lines: Lines,
-    pipeline: Pipeline<Answer>,
+    pipeline: Pipeline<LineKey>,
     /// A line that waits because its session, or the node, has reached its limit through this very
     /// request.
     blocked: Option<PendingBatch>,
@@ -161,13 +161,13 @@ struct Gateway {
     has_answered: bool,
 }
 
-/// The answer to a line, and its session if it was found.
-type Answer = (Option<SessionId>, LineAnswer);
+/// The key of a line in the pipeline: its session, if it was found, and its identification.
+type LineKey = (Option<SessionId>, LineId);
 
 /// A batch that waits only for admission.
 struct PendingBatch {
     target: Target,
-    answer: LineAnswer,
+    line_id: LineId,
     bytes: usize,
     batch: DecodedBatch,
 }
@@ -200,17 +200,17 @@ impl Gateway {
         loop {
             self.process_lines().await;
             let mut out = Vec::new();
-            while let Some(((_, answer), outcome)) = self.pipeline.take_done().await {
+            while let Some(((_, line_id), outcome)) = self.pipeline.take_done().await {
                 match outcome {
-                    Ok(()) => answer.accept(&mut out),
-                    Err(problem) => answer.refuse(&problem, &mut out),
+                    Ok(()) => line_id.accept(&mut out),
+                    Err(problem) => line_id.refuse(&problem, &mut out),
                 }
             }
             let is_last = self.has_ended && self.pipeline.is_empty() && self.blocked.is_none();
             if is_last && self.lines.is_empty() {
                 match self.failed.take() {
                     Some(problem) if !self.has_answered && out.is_empty() => return Err(problem),
-                    Some(problem) => LineAnswer::of_none().refuse(&problem, &mut out),
+                    Some(problem) => LineId::unreadable().refuse(&problem, &mut out),
                     None if out.is_empty() => return Ok(None),
                     None => {}
                 }
@@ -269,7 +269,7 @@ impl Gateway {
             match line {
                 Line::TooLong => {
                     let problem = Problem::new(Code::BodyTooLarge, "The line is too long.");
-                    self.refuse(LineAnswer::of_none(), problem);
+                    self.refuse(LineId::unreadable(), problem);
                 }
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
                 Line::Whole(line) if line.len() > LARGE_BODY_BYTES => {
@@ -301,7 +301,7 @@ impl Gateway {
         if let Some(error) = self.buffer_refusal.take()
             && self.lines.discard_line()
         {
-            self.refuse(LineAnswer::of_none(), not_admitted(error));
+            self.refuse(LineId::unreadable(), not_admitted(error));
         }
     }
 
@@ -315,7 +315,7 @@ impl Gateway {
         {
             Ok(permit) => permit,
             Err(refused) => {
-                return self.refuse(LineAnswer::of_none(), not_admitted(refused.into()));
+                return self.refuse(LineId::unreadable(), not_admitted(refused.into()));
             }
         };
         let decoding = background::run(move || decode_line(&line));
@@ -323,7 +323,7 @@ impl Gateway {
         drop(permit);
         match read {
             Ok(read) => self.take_line(read, bytes).await,
-            Err(error) => self.refuse(LineAnswer::of_none(), Problem::internal(error)),
+            Err(error) => self.refuse(LineId::unreadable(), Problem::internal(error)),
         }
     }
 
@@ -331,25 +331,25 @@ impl Gateway {
         let line = match read {
             Ok(line) => line,
             Err(error) => {
-                return self.refuse(LineAnswer::of_none(), not_decoded(Format::Json, error));
+                return self.refuse(LineId::unreadable(), not_decoded(Format::Json, error));
             }
         };
-        let answer = LineAnswer::new(line.session_id, line.seq);
-        let target = match self.target(answer.session()).await {
+        let line_id = LineId::new(line.session_id, line.seq);
+        let target = match self.target(line_id.session()).await {
             Ok(target) => target,
-            Err(problem) => return self.refuse(answer, problem),
+            Err(problem) => return self.refuse(line_id, problem),
         };
         match line.batch {
             Ok(batch) => {
                 let pending = PendingBatch {
                     target,
-                    answer,
+                    line_id,
                     bytes,
                     batch,
                 };
                 self.admit(pending).await;
             }
-            Err(error) => self.refuse(answer, not_decoded(Format::Json, error)),
+            Err(error) => self.refuse(line_id, not_decoded(Format::Json, error)),
         }
     }
 
@@ -374,7 +374,7 @@ impl Gateway {
         }
         let PendingBatch {
             target,
-            answer,
+            line_id,
             bytes,
             batch,
         } = pending;
@@ -385,22 +385,22 @@ impl Gateway {
             Err(AdmitError::NodeFull | AdmitError::TenantFull(_)) if !self.pipeline.is_empty() => {
                 self.blocked = Some(PendingBatch {
                     target,
-                    answer,
+                    line_id,
                     bytes,
                     batch,
                 });
                 return;
             }
-            Err(error) => return self.refuse(answer, not_admitted(error)),
+            Err(error) => return self.refuse(line_id, not_admitted(error)),
         };
         count_unknown(&batch);
         let service = self.state.service.clone();
         self.pipeline
-            .begin((Some(session_id), answer), service, target, permit, batch)
+            .begin((Some(session_id), line_id), service, target, permit, batch)
             .await;
     }
 
-    fn refuse(&mut self, answer: LineAnswer, problem: Problem) {
-        self.pipeline.push_done((None, answer), Err(problem));
+    fn refuse(&mut self, line_id: LineId, problem: Problem) {
+        self.pipeline.push_done((None, line_id), Err(problem));
     }
 }

@@ -110,7 +110,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         partial: None,
         pipeline: Pipeline::new(),
         buffer_permit: BufferPermit::default(),
-        heard_at: Instant::now(),
+        received_at: Instant::now(),
         out,
     };
     rt::spawn(socket.run(permit, share));
@@ -164,7 +164,7 @@ struct Socket {
     pipeline: Pipeline<(Format, u32)>,
     buffer_permit: BufferPermit,
     watch: Watch,
-    heard_at: Instant,
+    received_at: Instant,
     out: Sender<Bytes>,
 }
 
@@ -250,7 +250,7 @@ impl Socket {
     }
 
     async fn send_ping(&mut self) -> Option<Closing> {
-        if self.heard_at.elapsed() > Duration::from_millis(SOCKET_SILENCE_MS_MAX) {
+        if self.received_at.elapsed() > Duration::from_millis(SOCKET_SILENCE_MS_MAX) {
             return Some(Closing::Silent);
         }
         let now = self.state.service.now();
@@ -266,7 +266,7 @@ impl Socket {
     }
 
     fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {
-        self.heard_at = Instant::now();
+        self.received_at = Instant::now();
         self.received.extend_from_slice(chunk);
         let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let held = self.received.len() + partial;

@@ -14,7 +14,7 @@ const SUPERVISORS: [(&str, &str); 2] = [
     ),
     (include_str!("../../compose.yaml"), "stop_grace_period: "),
 ];
-/// The seconds that are left for what has no limit of its own, such as the last sync of a disk.
+/// The seconds that are left for work without a limit of its own, such as the last sync of a disk.
 const MARGIN_SEC: u64 = 10;
 
 /// Returns the longest duration of a stop: the limits of its steps, in the order of `App::drain`.

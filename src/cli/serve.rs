@@ -117,7 +117,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             super::block_on(async move {
                 let copied = store.backup(&to, config.backup_files());
                 let noted = match &copied {
-                    Ok(_) => store.note_backup(SystemClock.now()).await,
+                    Ok(_) => store.record_backup(SystemClock.now()).await,
                     Err(_) => Ok(()),
                 };
                 store.close().await;

@@ -158,10 +158,10 @@ impl PeerClient {
     }
 
     /// Notifies the other members that this node has released shards. Never blocks.
-    pub fn announce_release(&self) {
+    pub fn notify_of_release(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
-                self.inner.change_queue(node, Queue::note_release);
+                self.inner.change_queue(node, Queue::record_release);
             }
         }
     }

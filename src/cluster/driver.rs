@@ -189,7 +189,7 @@ impl RunningDriver {
             let input = tokio::select! {
                 _ = ticks.tick() => Input::Tick,
                 Some(input) = received.recv() => input,
-                () = self.view.owner_read_requested() => Input::Nudge,
+                () = self.view.owner_read_requested() => Input::OwnersOutdated,
             };
             self.handle_input(input);
         }
@@ -205,7 +205,7 @@ impl RunningDriver {
                 ..
             }
         ) {
-            self.workload.announce_release();
+            self.workload.notify_of_release();
         }
         let effects = self.machine.handle(now, input);
         // Readers must see the machine's new state before any work starts, and before any work is

@@ -14,7 +14,7 @@ use super::workload::ShardWorkload;
 use super::{OwnershipView, PeerClient, PeerSecrets, PeerServer};
 use crate::config::Cluster;
 
-/// The maximum time for announcing a released shard; after that, the other nodes find it at their
+/// The maximum time in which the node notifies the others of a released shard; after that, the other nodes find it at their
 /// next read.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 

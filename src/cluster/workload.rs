@@ -17,7 +17,7 @@ pub struct ShardWorkload {
     pub service: Service,
     /// The webhooks.
     pub webhooks: Webhooks,
-    /// Notifies the other nodes.
+    /// Notifies the other nodes of releases.
     pub client: Arc<PeerClient>,
 }
 
@@ -56,7 +56,7 @@ impl ShardWorkload {
     }
 
     /// Notifies the other nodes that this node has released a shard.
-    pub(super) fn announce_release(&self) {
-        self.client.announce_release();
+    pub(super) fn notify_of_release(&self) {
+        self.client.notify_of_release();
     }
 }

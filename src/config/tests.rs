@@ -1,3 +1,5 @@
+//! Tests the sources of the configuration, their order and their errors.
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;

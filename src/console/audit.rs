@@ -5,7 +5,7 @@ use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
 use porchlight_actors::audit::AuditPage;
-use porchlight_core::audit::{Action, Actor, ActorKind, Filter, HashedLine, Place};
+use porchlight_core::audit::{Action, Actor, ActorKind, Filter, HashedLine, LinePosition};
 use porchlight_http::problem::Problem;
 use porchlight_http::query::Query;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
@@ -22,8 +22,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/audit", show);
 }
 
-/// Returns the address of a page of the log, given the filter and the place after which it begins.
-fn address(filter: &Filter, after: Option<Place>) -> String {
+/// Returns the address of a page of the log, given the filter and the position after which it begins.
+fn address(filter: &Filter, after: Option<LinePosition>) -> String {
     let mut address = format!("{ROOT}/audit?");
     if let Some(action) = filter.action {
         address.push_str(&format!("action={}&", action.as_str()));
@@ -35,15 +35,15 @@ fn address(filter: &Filter, after: Option<Place>) -> String {
         let object: String = object.chars().filter(is_plain).collect();
         address.push_str(&format!("object={object}&"));
     }
-    if let Some(Place { group, line }) = after {
+    if let Some(LinePosition { group, line }) = after {
         address.push_str(&format!("after={group}.{line}"));
     }
     address
 }
 
-fn parse_place(text: &str) -> Option<Place> {
+fn parse_position(text: &str) -> Option<LinePosition> {
     let (group, line) = text.split_once('.')?;
-    Some(Place {
+    Some(LinePosition {
         group: group.parse().ok()?,
         line: line.parse().ok()?,
     })
@@ -56,7 +56,7 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
         object: query.text("object", TEXT_CHARS_MAX),
         ..Filter::default()
     };
-    let after = query.read("after", "", parse_place);
+    let after = query.read("after", "", parse_position);
     let log = request.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
     let page = log.page(request.tenant(), &filter, ROWS, after).await?;

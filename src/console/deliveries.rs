@@ -96,7 +96,7 @@ fn tabs(query: &ListQuery) -> Markup {
 
 fn form(query: &ListQuery) -> Markup {
     html! {
-        form.filters method="get" action={ (ROOT) "/deliveries" } role="search" aria-label="Deliveries" {
+        form.filters method="get" action={ (ROOT) "/deliveries" } role="search" aria-label="Webhook deliveries" {
             @if !query.get("status").is_empty() { input type="hidden" name="status" value=(query.get("status")); }
             div { label for="event" { "Event" }
                 select #event name="event" {
@@ -195,29 +195,29 @@ fn empty_list(query: &ListQuery, current: Option<EndpointId>, more: bool) -> Mar
     if more {
         return empty(
             "No match yet",
-            html! { "None of the newest deliveries matches. Continue with the older ones." },
+            html! { "None of the newest webhook deliveries matches. Continue with the older ones." },
         );
     }
     if query.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(query) {
         return empty(
-            "No failed deliveries",
-            html! { "Deliveries appear here after their last attempt failed." },
+            "No failed webhook deliveries",
+            html! { "Webhook deliveries appear here after their last attempt failed." },
         );
     }
     if is_narrowed(query) || query.has(&["status"]) {
         return empty(
-            "No matching deliveries",
+            "No matching webhook deliveries",
             html! { "Change the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },
         );
     }
     match current {
         Some(_) => empty(
-            "No deliveries yet",
+            "No webhook deliveries yet",
             html! { "They appear here when sessions start and end. " a href={ (ROOT) "/webhook" } { "Send a sample event" } " to test your endpoint." },
         ),
         None => empty(
             "No webhook is registered",
-            html! { a href={ (ROOT) "/webhook" } { "Register a URL" } " to see its deliveries here." },
+            html! { a href={ (ROOT) "/webhook" } { "Register a URL" } " to see its webhook deliveries here." },
         ),
     }
 }

@@ -201,7 +201,7 @@ async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .revoke_of(request.tenant(), id, request.now())
         .await
         .map_err(problem_of)?;
-    request.state.auth.forget();
+    request.state.auth.evict_all();
     Ok(guard::redirect(&format!(
         "{ROOT}/keys?revoked={}",
         key.last4

@@ -23,7 +23,7 @@ use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
-use counts::{Deliveries, OverviewCounts, Sessions};
+use counts::{DeliveryCounts, OverviewCounts, SessionCounts};
 
 /// The states in display order, the desired one first.
 const ORDER: [DeliveryStatus; 6] = [
@@ -106,7 +106,7 @@ fn percent(count: usize, all: usize) -> String {
     format!("{:.0} %", count as f64 * 100.0 / all.max(1) as f64)
 }
 
-fn outcomes(sessions: &Sessions) -> Markup {
+fn outcomes(sessions: &SessionCounts) -> Markup {
     let since = Some(sessions.since);
     let of = |code: &ReasonCode| sessions.codes.get(code).copied().unwrap_or_default();
     let (outcomes, others) = ReasonCode::ALL.split_at(5);
@@ -146,7 +146,7 @@ fn webhook(frame: &Frame<'_>, counts: &OverviewCounts, ends_at: Option<Timestamp
             h2 #webhook { "Webhook" }
             (health(frame, endpoint, &counts.deliveries, ends_at))
             (statuses(&counts.deliveries))
-            p { a href={ (ROOT) "/webhook" } { "Webhook" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
+            p { a href={ (ROOT) "/webhook" } { "Webhook" } " · " a href={ (ROOT) "/deliveries" } { "All webhook deliveries" } }
         }
     }
 }
@@ -154,7 +154,7 @@ fn webhook(frame: &Frame<'_>, counts: &OverviewCounts, ends_at: Option<Timestamp
 fn health(
     frame: &Frame<'_>,
     endpoint: &Endpoint,
-    deliveries: &Deliveries,
+    deliveries: &DeliveryCounts,
     ends_at: Option<TimestampMs>,
 ) -> Markup {
     let waiting = deliveries.of(DeliveryStatus::Retrying) + deliveries.of(DeliveryStatus::Failed);
@@ -163,9 +163,9 @@ fn health(
         @if !endpoint.enabled {
             (notice(Notice::Note, "Paused. New events are queued and held until you resume."))
         } @else if let Some((cause, count)) = deliveries.most_common_cause() {
-            (notice(Notice::Bad, &format!("Failing deliveries of the last 24 hours: {}. Most common cause: {}.", thousands(waiting), cause_text(cause, count))))
+            (notice(Notice::Bad, &format!("Failing webhook deliveries of the last 24 hours: {}. Most common cause: {}.", thousands(waiting), cause_text(cause, count))))
         } @else if deliveries.seen > 0 {
-            (notice(Notice::Good, "All deliveries succeed."))
+            (notice(Notice::Good, "All webhook deliveries succeed."))
         }
         @if let Some(ends_at) = ends_at.filter(|&ends_at| ends_soon(ends_at, frame.now)) {
             (notice(Notice::Bad, &format!("The certificate of your endpoint expires {}.", ago(ends_at, frame.now))))
@@ -185,7 +185,7 @@ fn cause_text(cause: Cause, count: usize) -> String {
     )
 }
 
-fn statuses(deliveries: &Deliveries) -> Markup {
+fn statuses(deliveries: &DeliveryCounts) -> Markup {
     let tone = |status| match status {
         DeliveryStatus::Delivered => "good",
         DeliveryStatus::Failed => "bad",
@@ -193,7 +193,7 @@ fn statuses(deliveries: &Deliveries) -> Markup {
         _ => "",
     };
     html! {
-        @if deliveries.seen == 0 { p.faint { "No deliveries in the last 24 hours." } } @else {
+        @if deliveries.seen == 0 { p.faint { "No webhook deliveries in the last 24 hours." } } @else {
             ul.bars { @for status in ORDER {
                 @let (count, since) = if status == DeliveryStatus::Failed { (deliveries.of(status), deliveries.since_failed) } else { (deliveries.of(status), deliveries.since) };
                 @if count > 0 || matches!(status, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Retrying) {

@@ -1,3 +1,5 @@
+//! Tests the content of the archive of an access request.
+
 use std::io::Read;
 
 use porchlight_schema::ids::{KeyId, OrganizationId};

@@ -262,8 +262,8 @@ impl Authenticator {
         Ok(id)
     }
 
-    /// Clears the cache, so that a revocation on this node takes effect immediately.
-    pub fn forget(&self) {
+    /// Evicts all keys from the cache, so that a revocation on this node takes effect immediately.
+    pub fn evict_all(&self) {
         self.cache.clear();
     }
 
@@ -271,7 +271,7 @@ impl Authenticator {
     /// key repeats it.
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
-            if let Err(error) = self.keys.note_key_use(hash, hour).await {
+            if let Err(error) = self.keys.record_key_use(hash, hour).await {
                 tracing::warn!(
                     error = chain(&error),
                     "the last use of a key cannot be written"

@@ -189,7 +189,7 @@ impl Problem {
         self.with_header(RETRY_AFTER, seconds.into())
     }
 
-    /// Sets the request.
+    /// Sets the id of the request that the problem answers.
     #[must_use]
     pub fn of_request(mut self, request_id: RequestId) -> Self {
         self.0.request_id = Some(request_id);
@@ -208,7 +208,7 @@ impl Problem {
         &self.0.detail
     }
 
-    /// Details for the log that the caller must not see.
+    /// Returns the cause for the log, which the caller must not see.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         self.0.source.as_deref()

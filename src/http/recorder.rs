@@ -4,7 +4,7 @@ use actix_web::HttpRequest;
 use porchlight_actors::service::Recorder;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::RecorderId;
-use porchlight_schema::limits::RECORDER_HEARD_LATELY_MS;
+use porchlight_schema::limits::RECORDER_RECEIVING_MS;
 use porchlight_schema::sample::Kind;
 use porchlight_schema::time::TimestampMs;
 
@@ -42,11 +42,11 @@ pub const APPS: [App; 5] = [
 /// The present activity of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// No message has arrived yet.
+    /// No push has arrived yet.
     Waiting,
-    /// Messages arrive.
+    /// Pushes arrive.
     Receiving,
-    /// The last message is older than a minute.
+    /// The last push is older than a minute.
     Silent,
     /// The recorder's newest session has ended.
     Recorded,
@@ -127,8 +127,8 @@ fn kind_name(kind: Kind) -> &'static str {
 /// Returns the recently received values per second, by kind.
 #[must_use]
 pub fn receiving(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
-    let heard_at = recorder.state.last_heard_at;
-    if heard_at.is_none_or(|heard_at| now.since_ms(heard_at) > RECORDER_HEARD_LATELY_MS) {
+    let received_at = recorder.state.last_heard_at;
+    if received_at.is_none_or(|received_at| now.since_ms(received_at) > RECORDER_RECEIVING_MS) {
         return Vec::new();
     }
     recorder.state.rates_hz()

@@ -330,7 +330,7 @@ pub fn session_not_found() -> Problem {
     Problem::new(Code::SessionNotFound, "The session does not exist.")
 }
 
-/// Returns the problem for a privacy request or a legal hold beyond what an organization may have.
+/// Returns the problem for a privacy request or a legal hold beyond the limits of an organization.
 #[must_use]
 pub fn privacy_limit_reached() -> Problem {
     let detail = format!(

@@ -1,3 +1,5 @@
+//! Tests the map archive with the file of a small town.
+
 use std::path::PathBuf;
 
 use porchlight_schema::session::Point;

@@ -160,7 +160,7 @@ pub(super) async fn backup(mut request: AdminRequest) -> Result<HttpResponse, Pr
         .await
         .map_err(Problem::internal)?;
     let report = copied.map_err(|error| Problem::new(Code::Conflict, describe_failure(error)))?;
-    store.note_backup(request.state.service.now()).await?;
+    store.record_backup(request.state.service.now()).await?;
     request_context::json(
         HttpResponse::Ok(),
         &BackupAnswer {
@@ -185,7 +185,7 @@ fn describe_failure(error: BackupError) -> String {
     } else {
         ""
     };
-    format!("{:#}{hint}", anyhow::Error::from(error))
+    format!("{}{hint}", chain(&error))
 }
 
 /// Whether to quarantine damaged rows.
@@ -209,9 +209,7 @@ pub(super) async fn check_store(mut request: AdminRequest) -> Result<HttpRespons
         .map_err(Problem::internal)?;
     if quarantine {
         let moved = store.quarantine(&mut report).await;
-        moved.map_err(|error| {
-            Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
-        })?;
+        moved.map_err(|error| Problem::new(Code::Conflict, chain(&error)))?;
     }
     request_context::json(HttpResponse::Ok(), &report)
 }

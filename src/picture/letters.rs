@@ -19,10 +19,10 @@ use super::At;
 pub(super) const SCALE: f32 = 2.0;
 /// The width of the halo of a text, both sides together.
 const HALO_PX: f32 = 3.0;
-/// Letters stand at quarters of a pixel of the file.
+/// The number of positions within a pixel of the file at which a letter may stand.
 const PARTS: i32 = 4;
-/// The most letters that are kept. A letter with its halo has about 1 kB.
-const MAX_LETTERS: usize = 4_096;
+/// The maximum number of letters in the cache. A letter with its halo has about 1 kB.
+const LETTERS_CACHED_MAX: usize = 4_096;
 
 static REGULAR: &[u8] = include_bytes!("roboto-regular.ttf");
 static MEDIUM: &[u8] = include_bytes!("roboto-medium.ttf");
@@ -139,7 +139,7 @@ impl Font<'_> {
         drop(kept);
         let letter = Arc::new(self.mask(key));
         let mut kept = LETTERS.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_LETTERS {
+        if kept.len() >= LETTERS_CACHED_MAX {
             kept.clear();
         }
         kept.insert(key, Arc::clone(&letter));

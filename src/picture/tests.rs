@@ -1,3 +1,5 @@
+//! Tests the pictures of paths against reference pictures.
+
 use std::path::Path;
 
 use porchlight_schema::sample::json::decode_sample;

@@ -63,8 +63,8 @@ impl JournalHeads {
         self.get(session_id).is_some_and(|head| head.erased)
     }
 
-    /// Forgets a session whose rows are removed.
-    pub(crate) fn forget(&mut self, session_id: SessionId) {
+    /// Evicts the head of a session whose rows are removed.
+    pub(crate) fn evict(&mut self, session_id: SessionId) {
         self.0.remove(&session_id);
     }
 }

@@ -62,7 +62,7 @@ pub enum MigrateError {
     Store(#[from] StoreError),
     /// Imported data differs from its original.
     #[error(
-        "{what} of session {session_id} differs in the cluster. Check whether a server has written there"
+        "{what} of session {session_id} differs between the cluster and the embedded store. Check whether a server has written to the cluster"
     )]
     Differs {
         /// The id of the session.
@@ -72,16 +72,16 @@ pub enum MigrateError {
     },
     /// Data that belongs to no session differs from its original.
     #[error(
-        "{what} in the cluster is not as in the embedded store: either the embedded store has changed since an earlier \
-         run of this command, or a server has been at work on the cluster. Use a new keyspace"
+        "{what} differs between the cluster and the embedded store: either the embedded store has changed since an earlier \
+         run of this command, or a server has written to the cluster. Use a new keyspace"
     )]
-    CustomerDiffers {
+    ManagementDiffers {
         /// The kind of data.
         what: &'static str,
     },
     /// The embedded store has rows of an unknown table.
     #[error(
-        "the embedded store has rows that this version does not know (table {table:#04x}): use the version that wrote them"
+        "the embedded store has rows of a table that this version does not have ({table:#04x}): use the version that wrote them"
     )]
     UnknownTable {
         /// The first byte of the rows' keys.
@@ -90,7 +90,7 @@ pub enum MigrateError {
     /// The cluster has a session that the embedded store does not have.
     #[error(
         "the cluster has session {session_id}, and the embedded store has not: either it was erased there after an \
-         earlier run of this command, or a server has been at work on the cluster. Use a new keyspace"
+         earlier run of this command, or a server has written to the cluster. Use a new keyspace"
     )]
     Unknown {
         /// The id of the session.
@@ -167,7 +167,7 @@ fn treatment(table: u8) -> Option<Treatment> {
     }
 }
 
-/// Refuses a store with rows that this version does not know, because they would be lost.
+/// Refuses a store with rows of tables that this version does not have, because they would be lost.
 async fn check_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
     // Keys that begin with 0 belong to the store's own checks.
     for table in (1..=u8::MAX).filter(|&table| treatment(table).is_none()) {
@@ -181,11 +181,11 @@ async fn check_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
 }
 
 /// Returns an error if data that belongs to no session differs.
-fn same(is_same: bool, what: &'static str) -> Result<(), MigrateError> {
-    if is_same {
+fn require_equal(are_equal: bool, what: &'static str) -> Result<(), MigrateError> {
+    if are_equal {
         Ok(())
     } else {
-        Err(MigrateError::CustomerDiffers { what })
+        Err(MigrateError::ManagementDiffers { what })
     }
 }
 
@@ -196,7 +196,7 @@ async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Mig
         let (page, next) = from.recorders(after, PAGE_ROWS).await?;
         for (id, row) in page {
             to.import_recorder(id, row.clone()).await?;
-            same(to.recorder(id).await? == Some(row), "a recorder")?;
+            require_equal(to.recorder(id).await? == Some(row), "a recorder")?;
         }
         match next {
             Some(next) => after = Some(next),
@@ -207,7 +207,7 @@ async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Mig
     loop {
         let (page, next) = to.recorders(after, PAGE_ROWS).await?;
         for (id, _) in page {
-            same(from.recorder(id).await?.is_some(), "a recorder")?;
+            require_equal(from.recorder(id).await?.is_some(), "a recorder")?;
         }
         match next {
             Some(next) => after = Some(next),
@@ -245,7 +245,7 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
     let mut done = Migrated::default();
     for organization in from.organizations().await? {
         let there = to.organization(organization.clone()).await?;
-        same(there == organization, "an organization")?;
+        require_equal(there == organization, "an organization")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'k']).await? {
@@ -255,18 +255,18 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
         if let Some(at) = record.revoked_at {
             to.revoke_key(record.id, at).await?;
         }
-        same(to.find_key(hash).await? == Some(record), "an API key")?;
+        require_equal(to.find_key(hash).await? == Some(record), "an API key")?;
         done.customers += 1;
     }
     for endpoint in from.endpoints().await? {
         to.create_endpoint(endpoint.clone()).await?;
         let there = to.endpoint(endpoint.tenant).await?;
-        same(there == Some(endpoint), "a webhook")?;
+        require_equal(there == Some(endpoint), "a webhook")?;
         done.customers += 1;
     }
     for there in to.endpoints().await? {
         let here = from.endpoint(there.tenant).await?;
-        same(here.is_some(), "a webhook")?;
+        require_equal(here.is_some(), "a webhook")?;
     }
     for row in rows(from, vec![b'w']).await? {
         to.import_learned(hash_of(&row)?, &row.payload).await?;
@@ -305,7 +305,7 @@ async fn import_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Mig
     while let Some((collection, key, data)) = documents.try_next().await? {
         let key = Key::of(b'#').bytes(&collection).bytes(&key).build();
         let here = from.read_rows(move |read| read.get(Space::State, &key));
-        same(here.await? == Some(data), "management data")?;
+        require_equal(here.await? == Some(data), "management data")?;
     }
     Ok(())
 }
@@ -383,32 +383,38 @@ async fn compare(
     session_id: SessionId,
 ) -> Result<Migrated, MigrateError> {
     let differs = |what| MigrateError::Differs { session_id, what };
-    let same = |is_same: bool, what| if is_same { Ok(()) } else { Err(differs(what)) };
-    same(
+    let require_equal = |are_equal: bool, what| {
+        if are_equal {
+            Ok(())
+        } else {
+            Err(differs(what))
+        }
+    };
+    require_equal(
         from.find(session_id).await? == to.find(session_id).await?,
         "the start or the end",
     )?;
-    same(
+    require_equal(
         from.insight(session_id).await? == to.insight(session_id).await?,
         "the insight",
     )?;
-    same(
+    require_equal(
         from.pod(session_id).await? == to.pod(session_id).await?,
         "the proof of delivery",
     )?;
-    same(
+    require_equal(
         from.notes(session_id).await? == to.notes(session_id).await?,
         "a note",
     )?;
     let messages = from.messages(session_id).await?;
-    same(messages == to.messages(session_id).await?, "a message")?;
+    require_equal(messages == to.messages(session_id).await?, "a message")?;
     for message in &messages {
         // Their status follows from these and from the webhook, which is imported and compared later.
         let there = to.delivery(message.tenant, message.id).await?;
         let there = there.map(|detail| (detail.row, detail.attempts));
         let here = from.delivery(message.tenant, message.id).await?;
         let here = here.map(|detail| (detail.row, detail.attempts));
-        same(here == there, "the state of a message")?;
+        require_equal(here == there, "the state of a message")?;
     }
     let mut done = Migrated {
         messages: messages.len() as u64,
@@ -419,7 +425,7 @@ async fn compare(
         let here = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
         let there = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
         let both = here.len().min(there.len());
-        same(
+        require_equal(
             here.get(..both) == there.get(..both) && (both > 0 || here.len() == there.len()),
             "a batch",
         )?;

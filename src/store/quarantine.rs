@@ -24,7 +24,7 @@ pub(crate) fn append(file: &Path, line: &str) -> io::Result<()> {
 }
 
 /// Removes the rows of an erased session from the file in the store's folder.
-pub(crate) fn forget(folder: &Path, session_id: SessionId) -> io::Result<()> {
+pub(crate) fn remove(folder: &Path, session_id: SessionId) -> io::Result<()> {
     let file = folder.join(QUARANTINE_FILE);
     let _only = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let text = match std::fs::read_to_string(&file) {
@@ -72,7 +72,7 @@ mod tests {
         let file = folder.join(QUARANTINE_FILE);
         let (erased, kept) = (1, 2);
         let id = |number: u128| SessionId::new(TimestampMs(5), number);
-        forget(&folder, id(erased)).unwrap();
+        remove(&folder, id(erased)).unwrap();
         for number in [erased, kept, erased] {
             append(
                 &file,
@@ -80,7 +80,7 @@ mod tests {
             )
             .unwrap();
         }
-        forget(&folder, id(erased)).unwrap();
+        remove(&folder, id(erased)).unwrap();
         let left = std::fs::read_to_string(&file).unwrap();
         assert_eq!(left.lines().count(), 1);
         assert!(left.contains(&id(kept).to_string()), "{left}");

@@ -1,7 +1,7 @@
 //! The DNS resolver: asynchronous, with its own deadline and a small cache.
 //!
 //! A lookup ends after [`LOOK_UP_MS_MAX`] at the latest, and holds no thread. If it ends without a
-//! definite answer, [`ResolverHealth`] decides whether the name or our own resolver is to blame.
+//! definite answer, [`ResolverHealth`] decides whether the name or our own resolver is at fault.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,7 +20,7 @@ use hickory_resolver::proto::op::{Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
 use hickory_resolver::{Hosts, TokioResolver};
-use porchlight_core::webhook::resolver_health::{Blame, Canary, ResolverHealth};
+use porchlight_core::webhook::resolver_health::{AtFault, Canary, ResolverHealth};
 use porchlight_observe::resolver::{LookUpOutcome, ResolverMetrics};
 use porchlight_schema::limits::{LOOK_UP_CANARY_MS_MAX, LOOK_UP_MS_MAX, NAMES_CACHED_MAX};
 use tokio::time::timeout;
@@ -86,7 +86,7 @@ impl Default for DnsResolver {
 }
 
 impl DnsResolver {
-    /// Creates a resolver that asks these servers instead of the servers in `/etc/resolv.conf`.
+    /// Creates a resolver that queries these servers instead of the servers in `/etc/resolv.conf`.
     #[must_use]
     pub fn with_servers(servers: Vec<SocketAddr>) -> Self {
         Self::new(Some(servers))
@@ -219,7 +219,7 @@ impl DnsResolver {
         }
     }
 
-    /// Queries the resolver for the name servers of the root, which it knows without the customer's
+    /// Queries the resolver for the name servers of the root, for which it does not need the customer's
     /// servers. Concurrent calls share the result.
     async fn canary(&self) -> Canary {
         let mut last = self.canary.lock().await;
@@ -253,15 +253,15 @@ impl DnsResolver {
             false => Some(self.canary().await),
         };
         let recently = self.resolved_recently(name);
-        let (was_away, blame) = {
+        let (was_away, at_fault) = {
             let mut health = lock(&self.health);
             let was_away = health.is_away();
-            let blame = health.on_failure(holder, recently, begun_ms, self.now_ms(), canary);
-            (was_away, blame)
+            let at_fault = health.on_failure(holder, recently, begun_ms, self.now_ms(), canary);
+            (was_away, at_fault)
         };
         let metrics = ResolverMetrics::get();
-        match blame {
-            Blame::Resolver => {
+        match at_fault {
+            AtFault::Resolver => {
                 if !was_away {
                     tracing::warn!(
                         "the DNS resolver of this machine does not answer; webhook attempts are retried and not counted"
@@ -270,7 +270,7 @@ impl DnsResolver {
                 metrics.set_away(true);
                 NameRefused::ResolverUnavailable
             }
-            Blame::Name => {
+            AtFault::Name => {
                 self.on_available(was_away);
                 NameRefused::NoAnswer
             }

@@ -24,7 +24,7 @@ const HOSTS_MAX: usize = 65_536;
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A certificate file cannot be read.
-    #[error("cannot read certificates from {path}")]
+    #[error("the certificates in {path} cannot be read")]
     File {
         /// The path of the file.
         path: String,

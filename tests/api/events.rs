@@ -313,7 +313,7 @@ async fn late_data_changes_the_events_of_new_clients_only() {
     };
     assert_eq!(ends(&new), ends(&again));
     assert!(new.is_sorted_by(|one, next| one.id < next.id));
-    // The number of a message tells which of the two timelines its client knows.
+    // The number of a message contains the version of the timeline that its client has.
     for (place, message) in new.iter().enumerate().take(new.len() - 1) {
         let rest = read(Some(message.id)).await;
         assert_eq!(rest, new[place + 1..], "{}", message.id);

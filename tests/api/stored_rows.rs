@@ -142,7 +142,7 @@ async fn fill(server: &Server) -> Value {
     perform(server, &suppress).await;
     server
         .store
-        .note_backup(TimestampMs(1_700_000_000_000))
+        .record_backup(TimestampMs(1_700_000_000_000))
         .await
         .unwrap();
     server.service.audit().unwrap().flush().await;

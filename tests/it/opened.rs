@@ -8,7 +8,7 @@ use porchlight::key_guard::unlock;
 use porchlight_store::EmbeddedStore;
 use porchlight_store::engine::{KeyRange, Order, Space};
 use porchlight_store::txn::Scan;
-use porchlight_support::files::note_needles;
+use porchlight_support::files::find_needles;
 
 /// Opens and unlocks a store with the key next to it.
 pub(crate) fn open_store(path: &Path) -> anyhow::Result<Arc<EmbeddedStore>> {
@@ -36,8 +36,8 @@ pub(crate) async fn revealed(path: &Path, needles: &[(String, Vec<u8>)]) -> Vec<
         };
         let rows = store.read_rows(move |read| read.rows(&everything));
         for row in rows.await.unwrap() {
-            note_needles(&row.payload, needles, &mut names);
-            note_needles(&row.key, needles, &mut names);
+            find_needles(&row.payload, needles, &mut names);
+            find_needles(&row.key, needles, &mut names);
         }
     }
     store.close().await;

@@ -59,7 +59,7 @@ pub(crate) fn in_system<T>(inside: impl Future<Output = T>) -> T {
 pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: Option<Life>) {
     in_system(async {
         world.clock.run();
-        #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
+        #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
         let (sender, forwarded) = mpsc::unbounded_channel();
         let on_durable: OnDurable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));

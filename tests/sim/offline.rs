@@ -107,7 +107,7 @@ impl Node {
         max_ms: i64,
         fault_rates: FaultRates,
     ) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
+        #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
         let (sender, mut durable) = mpsc::unbounded_channel();
         let on_durable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));
@@ -260,16 +260,16 @@ async fn until_timed_out(node: &Node, clock: &SimClock, recording: usize) -> (Se
     let batches = &CORPUS[recording].batches;
     let start = node.begin(recording).await;
     let sent = batches.len() / 3;
-    let mut heard_at = start.created_at;
+    let mut received_at = start.created_at;
     for (seq, batch) in (0..).zip(&batches[..sent]) {
         at_its_time(&start, clock, batch).await;
-        heard_at = clock.now();
+        received_at = clock.now();
         node.send(start.session_id, seq, batch).await.unwrap();
     }
     tokio::time::sleep(OFFLINE).await;
     let end = node.row(start.session_id).end.unwrap();
     // Virtual time is rounded to milliseconds in some places.
-    let later_ms = end.ended_at.since_ms(heard_at);
+    let later_ms = end.ended_at.since_ms(received_at);
     assert!(
         end.reason == EndReason::Idle && (0..=1).contains(&later_ms),
         "{end:?}"

@@ -478,8 +478,8 @@ impl Keys for FaultyStore {
         self.real.list_keys(of).await
     }
 
-    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
-        self.real.note_key_use(hash, hour).await
+    async fn record_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+        self.real.record_key_use(hash, hour).await
     }
 
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {

@@ -226,7 +226,7 @@ async fn both(folder: &Folder) -> Option<(Arc<EmbeddedStore>, Arc<CqlStore>)> {
 
 async fn refused(from: &Arc<EmbeddedStore>, to: &Arc<CqlStore>, expected: &str) {
     match migrate(from, to, |_| {}).await {
-        Err(MigrateError::CustomerDiffers { what }) => assert_eq!(what, expected),
+        Err(MigrateError::ManagementDiffers { what }) => assert_eq!(what, expected),
         other => panic!("{expected}: {other:?}"),
     }
 }

@@ -1,4 +1,5 @@
-//! Checks that the first sentence of each doc comment can be read alone.
+//! Checks that each module has documentation, and that the first sentence of each doc comment can be
+//! read alone.
 
 use crate::{SOURCES, files, none};
 
@@ -67,6 +68,19 @@ fn the_first_sentence_of_a_doc_comment_stands_alone() {
     none(
         "a doc comment is understood without the code below it",
         &found,
+    );
+}
+
+/// The root of a program or of a library may begin with attributes, or include a README.
+#[test]
+fn each_file_begins_with_its_documentation() {
+    let lacking = files(&SOURCES, ".rs").into_iter().filter(|(path, text)| {
+        let is_root = path.ends_with("main.rs") || path.ends_with("lib.rs");
+        !is_root && !text.starts_with("//!")
+    });
+    none(
+        "a module begins with a line about its content",
+        &lacking.map(|(path, _)| path).collect::<Vec<_>>(),
     );
 }
 

@@ -132,7 +132,7 @@ fn no_actor_names_an_adapter() {
         found
             .extend(naming.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
     }
-    none("actors know ports, not adapters", &found);
+    none("actors depend on ports, not on adapters", &found);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{SOURCES, files, none, root};
 
 /// The folders with which a path in a document begins.
 const FOLDERS: [&str; 9] = [
-    "actors/", "bench/", "docs/", "grafana/", "ops/", "schema/", "src/", "tests/", ".ci/",
+    "actors/", "bench/", "deploy/", "docs/", "grafana/", "schema/", "src/", "tests/", ".ci/",
 ];
 
 /// Returns the texts in backticks outside code blocks, each with its line.
@@ -63,7 +63,7 @@ fn paths_and_types_in_the_documents_exist() {
             }
         }
     }
-    none("documents name what exists", &found);
+    none("documents name existing things", &found);
 }
 
 /// Returns the anchor that GitHub derives from a heading.

@@ -268,7 +268,7 @@ fn modules_import_only_the_modules_of_their_row() {
             for (to, file) in &imports {
                 if !allowed.is_some_and(|allowed| allowed.contains(to)) {
                     found.push(format!(
-                        "{file}: in porchlight-{}, `{module}` may not import `{to}`. What both need belongs in a module \
+                        "{file}: in porchlight-{}, `{module}` may not import `{to}`. Code that both need belongs in a module \
                          that both may import; if `{module}` stands above `{to}`, add it to its row in \
                          docs/architecture.md",
                         one.name
@@ -321,7 +321,7 @@ fn no_files_import_each_other_in_a_circle() {
         for circle in circles(&file_arrows(&library(one, &crates))) {
             let names: Vec<_> = circle.iter().map(String::as_str).collect();
             found.push(format!(
-                "{}: {}. Move what both need to a file of its own",
+                "{}: {}. Move the code that both need to a file of its own",
                 one.sources(),
                 names.join(", ")
             ));

@@ -10,9 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use porchlight_core::recorder::{
-    Message, RecorderState, overland, owntracks, sensor_logger, traccar,
-};
+use porchlight_core::recorder::{Push, RecorderState, overland, owntracks, sensor_logger, traccar};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
@@ -30,7 +28,7 @@ struct Case {
     name: &'static str,
     native: Vec<String>,
     pushed: Vec<String>,
-    read: fn(&[u8]) -> Message,
+    read: fn(&[u8]) -> Push,
 }
 
 fn lat(second: u64) -> f64 {
@@ -159,8 +157,8 @@ impl Case {
     fn read_pushed(&self, mut each: impl FnMut(PackedBatch)) {
         let mut state = RecorderState::default();
         for request in &self.pushed {
-            let message = (self.read)(request.as_bytes());
-            let plan = state.plan(&message, 1_800_000, TimestampMs(BEGAN_MS as i64));
+            let push = (self.read)(request.as_bytes());
+            let plan = state.plan(&push, 1_800_000, TimestampMs(BEGAN_MS as i64));
             each(plan.appends[0].pack(BEGAN_MS as i64));
         }
     }

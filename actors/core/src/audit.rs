@@ -333,10 +333,10 @@ impl Group {
         self.lines.is_empty()
     }
 
-    /// Returns the line at `place`, with its hash.
+    /// Returns the line at `index`, with its hash.
     #[must_use]
-    pub fn line(&self, place: usize) -> Option<HashedLine> {
-        let stored = self.lines.get(place)?;
+    pub fn line(&self, index: usize) -> Option<HashedLine> {
+        let stored = self.lines.get(index)?;
         Some(HashedLine {
             line: stored.line(),
             hash: hex::encode(&stored.hash),
@@ -385,9 +385,9 @@ pub struct Filter {
     pub from: Option<TimestampMs>,
     /// Selects lines before this time.
     pub to: Option<TimestampMs>,
-    /// Only lines with this action.
+    /// Selects lines with this action.
     pub action: Option<Action>,
-    /// Only lines about this object.
+    /// Selects lines about this object.
     pub object: Option<String>,
 }
 
@@ -415,10 +415,10 @@ impl Filter {
 
 /// The position of a line: its group, and its number within the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LinePosition {
     /// The group's number.
     pub group: u64,
-    /// The place of the line in the group.
+    /// The index of the line in the group.
     pub line: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Decides which writes a store accepts while its disk fills up.
 //!
 //! Below the **reserve**, writes of clients are refused; the service's own writes (ends, insights,
-//! webhook state, deletions) go on and use the reserve. Below the **floor**, a part of the reserve,
+//! webhook state, deletions) go on and use the reserve. Below the **minimum**, a part of the reserve,
 //! every write is refused, because a write that fails for lack of space ends the process.
 //!
 //! Space counts as free only if the engine does not need it for rows that it holds in memory. A
@@ -9,14 +9,14 @@
 //! alternate between accepting and refusing.
 
 use porchlight_schema::limits::{
-    STORE_FLOOR_PARTS, STORE_RESERVE_MARGIN_PARTS, STORE_RESERVE_PARTS_MIN,
+    STORE_MINIMUM_PARTS, STORE_RESERVE_MARGIN_PARTS, STORE_RESERVE_PARTS_MIN,
 };
 
 /// The amount of disk space left for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SpaceLevel {
-    /// Less than the floor: no writes are accepted.
+    /// Less than the minimum: no writes are accepted.
     Exhausted = 0,
     /// Less than the reserve: only the service's own writes are accepted.
     Low = 1,
@@ -87,7 +87,7 @@ impl DiskSpace {
         let reserve = self
             .reserve_bytes
             .min(usage.total_bytes / STORE_RESERVE_PARTS_MIN);
-        let floor = reserve / STORE_FLOOR_PARTS;
+        let minimum = reserve / STORE_MINIMUM_PARTS;
         let spare = usage.free_bytes.saturating_sub(unflushed_bytes);
         let reaches = |threshold: u64, is_above: bool| {
             let margin = if is_above {
@@ -99,7 +99,7 @@ impl DiskSpace {
         };
         self.level = if reaches(reserve, self.level == SpaceLevel::Plenty) {
             SpaceLevel::Plenty
-        } else if reaches(floor, self.level >= SpaceLevel::Low) {
+        } else if reaches(minimum, self.level >= SpaceLevel::Low) {
             SpaceLevel::Low
         } else {
             SpaceLevel::Exhausted
@@ -166,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// A client's write is never accepted below the reserve, and no write below the floor,
+        /// A client's write is never accepted below the reserve, and no write below the minimum,
         /// regardless of earlier measurements; with the margin free, every write is accepted.
         #[test]
         fn no_history_lowers_the_limits(

@@ -26,7 +26,7 @@ mod clocks;
 mod machine;
 mod membership;
 mod placement;
-mod slot;
+mod shard_view;
 
 pub use clocks::{CLOCK_REFUSE_MS, CLOCK_WARN_MS, CLOCKS_COMPARED_WITHIN_MS};
 pub use machine::OwnershipMachine;
@@ -66,7 +66,7 @@ pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// heartbeat.
 pub const NEWCOMER_WAIT_MS: u64 = 4_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
-/// announcement was lost.
+/// notification was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;
 /// Observers mark a dead member one after the other, in the order of their names and this many
 /// milliseconds apart, so that a dead node costs one conditional write in total.
@@ -259,8 +259,9 @@ pub enum Input {
     Owner(Shard, Option<OwnerRow>),
     /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),
-    /// Another node announces that it released shards.
-    Nudge,
+    /// The owners in memory may be out of date: another node has released shards, or a
+    /// notification found no owner or the wrong one.
+    OwnersOutdated,
     /// The process is about to end: release everything.
     Leave,
 }

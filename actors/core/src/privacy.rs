@@ -5,7 +5,7 @@
 //! counts are stored before the page is erased, so that the counts are correct regardless of how
 //! often the page is repeated.
 
-mod data_keys;
+mod destroyed_keys;
 mod mark;
 mod purges;
 mod recent_changes;
@@ -14,7 +14,7 @@ mod room;
 mod schedule;
 mod step;
 
-pub use data_keys::DataKeys;
+pub use destroyed_keys::DestroyedKeys;
 pub use mark::{Mark, RunningErasure, SessionAccess};
 pub use purges::Purges;
 pub use recent_changes::{Change, RecentChanges, Seen};

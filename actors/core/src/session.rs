@@ -2,7 +2,7 @@
 //! about gaps; the detectors behind [`Timeline`] do the rest.
 //!
 //! The machine keeps no batch. Batches out of order are already in the journal; the machine
-//! remembers only *that* they exist and asks for them ([`Step::Read`]) when it is their turn. Each
+//! records only *that* they exist and requests them ([`Step::Read`]) when it is their turn. Each
 //! input returns the one next step, so its shell is a loop.
 
 pub mod feed;

@@ -67,7 +67,7 @@ label! {
 label! {
     /// Data that an owner found in the store without being notified.
     Found {
-        /// Batches that were not announced to the owner.
+        /// Batches of which the owner was not notified.
         Batches = "batches",
         /// The end of a session.
         End = "end",

@@ -12,7 +12,7 @@ label! {
     LookUpOutcome {
         /// The name has addresses.
         Found = "found",
-        /// The addresses were cached, and no server was asked.
+        /// The addresses were cached, and no server was queried.
         Cached = "cached",
         /// The name does not exist.
         NoSuchName = "no_such_name",
@@ -75,7 +75,7 @@ impl ResolverMetrics {
         }
     }
 
-    /// Records a lookup that asked a server.
+    /// Records a lookup that queried a server.
     pub fn on_look_up(&self, outcome: LookUpOutcome, took: Duration) {
         self.look_ups[outcome as usize].increment(1);
         self.look_up.record(took.as_secs_f64());

@@ -43,7 +43,7 @@ pub trait Keys: Send + Sync {
 
     /// Records the hour in which a key was last used, unless a later hour is stored. Skips a key
     /// that does not exist, or that another call is changing: the next use writes the hour.
-    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
+    async fn record_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
 
     /// Revokes a key and keeps an earlier revocation. Returns `None` if there is no such key.
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>>;

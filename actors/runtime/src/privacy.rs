@@ -1,4 +1,4 @@
-//! The marks of subjects (restricted, suppressed, held, being erased) that this process knows.
+//! The marks of subjects (restricted, suppressed, held, being erased), as this process last read them.
 //! Every request checks them, so they are kept in memory. A node reads the marks of a tenant again
 //! when they have changed.
 

@@ -174,10 +174,10 @@ impl Registry {
         self.inner.directory.live_count()
     }
 
-    /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was
+    /// Adopts a session in progress. `last_received_at` is when its last batch was received, or when it was
     /// created.
-    pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<SessionHandle> {
-        let handle = self.enter(&row.start, heard_at, false);
+    pub fn adopt(&self, row: &SessionRow, last_received_at: TimestampMs) -> Arc<SessionHandle> {
+        let handle = self.enter(&row.start, last_received_at, false);
         self.arm(&handle);
         handle
     }
@@ -193,14 +193,14 @@ impl Registry {
     fn enter(
         &self,
         start: &SessionStart,
-        heard_at: TimestampMs,
+        last_received_at: TimestampMs,
         is_new: bool,
     ) -> Arc<SessionHandle> {
         let admission = &self.inner.admission;
         self.inner.directory.enter(start.session_id, || {
             let handle = SessionHandle::new(
                 start,
-                heard_at,
+                last_received_at,
                 self.adopted_now(start.created_at),
                 Arc::clone(admission.mailboxes()),
                 admission.shares().of(start.tenant),

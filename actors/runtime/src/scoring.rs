@@ -38,7 +38,7 @@ use actor::{Score, ScoringActor};
 pub use job::ScoreError;
 pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
-pub(crate) use knowledge::{contributions, forget, keys_of};
+pub(crate) use knowledge::{contributions, keys_of, remove_contributions};
 use known::ReadLive;
 pub(crate) use replay::replay;
 pub(crate) use row_locks::RowLocks;

@@ -176,7 +176,8 @@ impl SessionActor {
     fn on_page(&mut self, page: &[JournalEntry], ctx: &mut Context<Self>) {
         if let Some(running) = &self.running {
             let next_seq = running.machine.next_seq();
-            self.handle.note_read(page, next_seq, running.is_caught_up);
+            self.handle
+                .record_read(page, next_seq, running.is_caught_up);
         }
         for JournalEntry {
             seq,
@@ -218,7 +219,7 @@ impl SessionActor {
         // A machine that panics is dropped, so that nothing sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.receive(context, seq, batch))) {
             Ok(step) => {
-                if running.note_change(received_at) {
+                if running.record_change(received_at) {
                     self.host.on_changed(self.handle.session_id);
                 }
                 Some(step)

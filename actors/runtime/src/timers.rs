@@ -80,7 +80,7 @@ mod tests {
             .build()
             .unwrap();
         runtime.block_on(async {
-            #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
+            #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
             let (arms, armed) = mpsc::unbounded_channel();
             let wheel = Wheel { arms };
             let start = tokio::time::Instant::now();

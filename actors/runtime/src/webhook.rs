@@ -242,17 +242,17 @@ impl Webhooks {
 
     fn wake_in(&self, tenant: Tenant, lane: Option<SessionId>) {
         if self.inner.acts_for(tenant) {
-            self.inner.announce(tenant, lane);
+            self.inner.wake(tenant, lane);
         } else {
             let nudge = lane.map_or(Nudge::Tenant(tenant), |lane| Nudge::Message(tenant, lane));
             self.inner.peers.nudge(nudge);
         }
     }
 
-    /// Handles another node's notice that a session has a new message in its tenant's outbox.
+    /// Handles a nudge: a session has a new message in its tenant's outbox.
     pub fn on_message_nudge(&self, tenant: Tenant, session_id: SessionId) {
         if self.inner.acts_for(tenant) {
-            self.inner.announce(tenant, Some(session_id));
+            self.inner.wake(tenant, Some(session_id));
         }
     }
 
@@ -265,17 +265,16 @@ impl Webhooks {
         if self.inner.actors.contains_key(&tenant) {
             self.inner.command(tenant, WebhookCommand::Changed);
         }
-        self.inner.announce(tenant, None);
+        self.inner.wake(tenant, None);
     }
 
-    /// Handles another node's notice that this tenant's outbox has something new, or that its
-    /// endpoint was changed.
+    /// Handles a nudge: this tenant's outbox has a new message, or its endpoint was changed.
     pub fn on_nudge(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
                 self.inner.command(tenant, WebhookCommand::Changed);
             }
-            self.inner.announce(tenant, None);
+            self.inner.wake(tenant, None);
         }
     }
 
@@ -347,14 +346,14 @@ impl Inner {
         self.draining.load(Ordering::Acquire)
     }
 
-    fn place(&self, tenant: Tenant) -> usize {
+    fn arbiter_index(&self, tenant: Tenant) -> usize {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
     /// Wakes the tenant's actor: `lane` has a new message or, with `None`, any lane may have one.
-    fn announce(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
+    fn wake(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
         if let Some(actor) = self.actors.get(&tenant) {
-            actor.value().0.announce(lane);
+            actor.value().0.wake(lane);
         }
         self.command(tenant, WebhookCommand::Wake);
     }
@@ -391,7 +390,7 @@ impl Inner {
     }
 
     fn spawn(self: &Arc<Self>, tenant: Tenant) -> Option<(Arc<Presence>, Addr<WebhookActor>)> {
-        let arbiter = self.arbiters.get(self.place(tenant))?;
+        let arbiter = self.arbiters.get(self.arbiter_index(tenant))?;
         if self.is_ending(tenant) {
             return None;
         }
@@ -416,7 +415,7 @@ impl Inner {
     }
 
     fn arm(&self, tenant: Tenant, wait: Duration) {
-        if let Some(wheel) = self.lock_wheels().get(self.place(tenant)) {
+        if let Some(wheel) = self.lock_wheels().get(self.arbiter_index(tenant)) {
             wheel.arm(tenant, wait);
         }
     }
@@ -432,7 +431,7 @@ impl Inner {
     }
 
     /// Removes an actor that is stopping, regardless of the content of its mailbox.
-    fn forget(&self, tenant: Tenant, presence: &Arc<Presence>) {
+    fn remove_actor(&self, tenant: Tenant, presence: &Arc<Presence>) {
         self.actors
             .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));
     }

@@ -133,9 +133,9 @@ impl Recording {
     /// Returns the score, without prior knowledge.
     #[must_use]
     pub fn score(&self, replayed: &Replayed) -> Scored {
-        let heard_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();
+        let received_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();
         let end_ms = self.labels.end_sec.map(|end_sec| (end_sec * 1000.0) as u32);
-        let duration_ms = end_ms.or(heard_ms).unwrap_or(0);
+        let duration_ms = end_ms.or(received_ms).unwrap_or(0);
         score_and_learn(&ScoreInput {
             context: &self.context,
             windows: &replayed.windows,
@@ -161,18 +161,18 @@ const SILENCE_MS: u32 = 30_000;
 
 /// Finds the silences of all kinds of samples, in seconds from and to.
 fn silences(batches: &[PackedBatch]) -> Result<Vec<(f64, f64)>, PackedError> {
-    let mut heard_ms: Vec<u32> = Vec::new();
+    let mut received_ms: Vec<u32> = Vec::new();
     for batch in batches {
         let mut reader = batch.reader()?;
         while let Some(sample) = reader.next_sample()? {
-            heard_ms.push(sample.t_ms());
+            received_ms.push(sample.t_ms());
         }
     }
-    heard_ms.sort_unstable();
+    received_ms.sort_unstable();
     let seconds = |t_ms: u32| f64::from(t_ms) / 1_000.0;
-    Ok(heard_ms
+    Ok(received_ms
         .iter()
-        .zip(heard_ms.iter().skip(1))
+        .zip(received_ms.iter().skip(1))
         .filter(|(before_ms, after_ms)| *after_ms - *before_ms >= SILENCE_MS)
         .map(|(&before_ms, &after_ms)| (seconds(before_ms), seconds(after_ms)))
         .collect())

@@ -232,9 +232,9 @@ fn truth_of(scenario: Scenario, kit: &Kit, plan: &Plan, samples: &[Sample], end_
 
 /// Returns the silences that are too long for an event to span them (contract 4).
 fn silences(samples: &[Sample]) -> Vec<(f64, f64)> {
-    let mut heard_t: Vec<f64> = samples.iter().map(|sample| sample.t).collect();
-    heard_t.sort_by(f64::total_cmp);
-    let pairs = heard_t.windows(2).map(|pair| (pair[0], pair[1]));
+    let mut sample_t: Vec<f64> = samples.iter().map(|sample| sample.t).collect();
+    sample_t.sort_by(f64::total_cmp);
+    let pairs = sample_t.windows(2).map(|pair| (pair[0], pair[1]));
     pairs.filter(|(from, to)| to - from >= GAP_S).collect()
 }
 

@@ -1,3 +1,5 @@
+//! Tests that simulated deliveries are reproducible, physical and accepted by the service.
+
 use std::collections::BTreeMap;
 
 use libm::hypot;

@@ -1,4 +1,4 @@
-//! The answer to one line.
+//! Writes the answer to one line.
 
 use std::io::Write;
 
@@ -6,20 +6,20 @@ use porchlight_observe::streams::{MessageOutcome, StreamKind, StreamMetrics};
 
 use porchlight_http::problem::Problem;
 
-/// The identification of a line in its answer.
+/// The session and the `seq` by which an answer names its line.
 #[derive(Debug)]
-pub(super) struct LineAnswer {
+pub(super) struct LineId {
     session: Option<String>,
     seq: Option<u32>,
 }
 
-impl LineAnswer {
+impl LineId {
     pub(super) fn new(session: Option<String>, seq: Option<u32>) -> Self {
         Self { session, seq }
     }
 
-    /// Returns a line without a readable session.
-    pub(super) fn of_none() -> Self {
+    /// Returns the identification of a line whose session cannot be read.
+    pub(super) fn unreadable() -> Self {
         Self::new(None, None)
     }
 
@@ -65,10 +65,10 @@ mod tests {
     #[test]
     fn a_response_is_one_line_of_json_for_any_input_line() {
         let mut out = Vec::new();
-        LineAnswer::new(Some("ses_1".into()), Some(7)).accept(&mut out);
+        LineId::new(Some("ses_1".into()), Some(7)).accept(&mut out);
         let problem = Problem::new(Code::SessionNotFound, "");
-        LineAnswer::new(Some("a\"\n\\".into()), None).refuse(&problem, &mut out);
-        LineAnswer::of_none().refuse(&Problem::new(Code::MalformedJson, ""), &mut out);
+        LineId::new(Some("a\"\n\\".into()), None).refuse(&problem, &mut out);
+        LineId::unreadable().refuse(&Problem::new(Code::MalformedJson, ""), &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             concat!(

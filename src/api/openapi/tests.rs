@@ -1,3 +1,5 @@
+//! Tests the OpenAPI document against the code.
+
 use porchlight_core::audit::Action;
 use porchlight_core::webhook::Cause;
 use porchlight_http::problem::Code;

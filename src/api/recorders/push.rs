@@ -7,7 +7,7 @@ use actix_web::web::{self, Bytes};
 use actix_web::{HttpMessage, HttpResponse, Resource};
 use porchlight_actors::service::{Permit, RecordError};
 use porchlight_core::recorder::{
-    Message, PayloadError, gpslogger, overland, owntracks, sensor_logger, traccar,
+    PayloadError, Push, gpslogger, overland, owntracks, sensor_logger, traccar,
 };
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::RecorderId;
@@ -23,7 +23,7 @@ use porchlight_http::route::resource;
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.
 const SHOWN_TO_USER: u16 = 499;
-/// The message to a phone's user if the recorder no longer exists.
+/// The text for a phone's user if the recorder no longer exists.
 const GONE: &str = "This recording link has expired or was removed. Ask for a new one.";
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -53,8 +53,8 @@ async fn sensor_logger_push(mut call: RequestContext) -> Result<HttpResponse, Pr
 async fn take_sensor_logger(call: &mut RequestContext) -> Result<(), Problem> {
     let id = recorder_of(call).await?;
     let received = read(call, id).await?;
-    let message = received.parse(sensor_logger::read).await?;
-    take(call, id, message).await
+    let push = received.parse(sensor_logger::read).await?;
+    take(call, id, push).await
 }
 
 fn shown_to_user(sentence: &'static str) -> HttpResponse {
@@ -76,29 +76,29 @@ async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem>
     let received = read(&mut call, id).await?;
     let mut bytes = received.payload.iter();
     let first = bytes.find(|byte| !byte.is_ascii_whitespace());
-    let message = if matches!(first, Some(b'{' | b'[')) {
+    let push = if matches!(first, Some(b'{' | b'[')) {
         received.parse(traccar::read_json).await?
     } else {
         let (text, fields) = form(&call, &received.payload);
         traccar::read_form(&text, &fields)
     };
-    take(&call, id, message).await.map(|()| answer("{}"))
+    take(&call, id, push).await.map(|()| answer("{}"))
 }
 
 /// Answers a push of OwnTracks with the array of messages that it expects.
 async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
-    let message = received.parse(owntracks::read).await?;
-    take(&call, id, message).await.map(|()| answer("[]"))
+    let push = received.parse(owntracks::read).await?;
+    take(&call, id, push).await.map(|()| answer("[]"))
 }
 
 /// Answers a push of Overland, which keeps the sent data unless it gets exactly this answer.
 async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
-    let message = received.parse(overland::read).await?;
-    take(&call, id, message)
+    let push = received.parse(overland::read).await?;
+    take(&call, id, push)
         .await
         .map(|()| answer(r#"{"result":"ok"}"#))
 }
@@ -166,8 +166,8 @@ impl Received {
     /// Returns 429 or 503 if no permit of the tenant or of the node was free in time.
     async fn parse(
         mut self,
-        parse: fn(&[u8]) -> Result<Message, PayloadError>,
-    ) -> Result<Result<Message, PayloadError>, Problem> {
+        parse: fn(&[u8]) -> Result<Push, PayloadError>,
+    ) -> Result<Result<Push, PayloadError>, Problem> {
         if self.payload.len() <= LARGE_BODY_BYTES {
             return Ok(parse(&self.payload));
         }
@@ -193,14 +193,14 @@ fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)
     (text, fields)
 }
 
-/// Records a message. The message is durable when the call returns.
+/// Records a push. The push is durable when the call returns.
 async fn take(
     call: &RequestContext,
     id: RecorderId,
-    message: Result<Message, PayloadError>,
+    push: Result<Push, PayloadError>,
 ) -> Result<(), Problem> {
-    let message = message.map_err(|error| refused(call, error))?;
-    match call.state.service.record(id, &message).await {
+    let push = push.map_err(|error| refused(call, error))?;
+    match call.state.service.record(id, &push).await {
         Ok(()) => Ok(()),
         Err(RecordError::Gone) => Err(Problem::new(Code::CredentialInvalid, GONE)),
         Err(RecordError::Busy(error)) => Err(not_admitted(error)),

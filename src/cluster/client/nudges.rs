@@ -22,7 +22,7 @@ impl Inner {
     }
 
     /// Notifies a node of new messages. A node of the previous release does not know this route, and
-    /// is asked to examine the outboxes instead.
+    /// gets a request to examine the outboxes instead.
     async fn send_messages(&self, peer: &Peer, messages: &Messages) {
         let body = wire::encode(messages);
         match self.notify(peer, PeerRoute::Messages, body).await {
@@ -62,7 +62,7 @@ fn on_nudged(peer: &Peer, sent: Result<(), RequestError>, count: usize) {
     PeerMetrics::get().on_nudge(outcome, count);
 }
 
-/// Sends a node its queued notifications until the node or this client is gone.
+/// Sends a node its queued notifications until the node has left or this client was dropped.
 pub(super) async fn send_queued(inner: Weak<Inner>, peer: Arc<Peer>) {
     loop {
         peer.wake.notified().await;

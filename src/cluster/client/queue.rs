@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// Records that the node should read the owners.
-    pub(super) fn note_release(&mut self) {
+    pub(super) fn record_release(&mut self) {
         self.has_released = true;
     }
 
@@ -209,7 +209,7 @@ mod tests {
             queue.nudge(Nudge::Tenant(tenant));
             queue.nudge(Nudge::Message(tenant, session_id));
         }
-        queue.note_release();
+        queue.record_release();
         let nudges = Nudges {
             sessions: vec![session_id],
             tenants: vec![tenant],

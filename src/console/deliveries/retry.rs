@@ -127,7 +127,7 @@ pub(super) async fn progress(request: SignedInRequest) -> Result<HttpResponse, P
             progress max=(requested.max(1)) value=(attempted) aria-label="Attempted deliveries" {}
             p aria-live="polite" { (count_text(remaining)) " still " (if remaining.count == 1 { "matches" } else { "match" }) " the filter, because the attempt failed or is pending." }
             @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused. The remaining retries run when you resume it.")) }
-            p { a href=(list) { "Show the remaining deliveries" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
+            p { a href=(list) { "Show the remaining webhook deliveries" } " · " a href={ (ROOT) "/deliveries" } { "All webhook deliveries" } }
         }
     };
     let head = html! { @if is_running { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="3">"#)) } } };

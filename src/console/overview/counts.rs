@@ -28,13 +28,13 @@ pub(super) struct OverviewCounts {
     pub(super) live: Vec<SessionRow>,
     /// Whether there may be more live sessions.
     pub(super) is_live_truncated: bool,
-    pub(super) sessions: Sessions,
-    pub(super) deliveries: Deliveries,
+    pub(super) sessions: SessionCounts,
+    pub(super) deliveries: DeliveryCounts,
     pub(super) endpoint: Option<Endpoint>,
 }
 
 /// The counts for the newest sessions of a day.
-pub(super) struct Sessions {
+pub(super) struct SessionCounts {
     /// The number of sessions read.
     pub(super) seen: usize,
     /// Whether there are more sessions of that day.
@@ -49,7 +49,7 @@ pub(super) struct Sessions {
 }
 
 /// The counts for the newest deliveries of a day.
-pub(super) struct Deliveries {
+pub(super) struct DeliveryCounts {
     /// The number of deliveries read.
     pub(super) seen: usize,
     /// Whether there are more deliveries of that day.
@@ -64,7 +64,7 @@ pub(super) struct Deliveries {
     causes: BTreeMap<Cause, usize>,
 }
 
-impl Deliveries {
+impl DeliveryCounts {
     /// Returns the number of deliveries with this status.
     pub(super) fn of(&self, status: DeliveryStatus) -> usize {
         self.statuses.get(&status).copied().unwrap_or_default()
@@ -93,7 +93,7 @@ pub(super) async fn count(request: &SignedInRequest) -> Result<OverviewCounts, P
     })
 }
 
-async fn sessions(request: &SignedInRequest, from: TimestampMs) -> Result<Sessions, Problem> {
+async fn sessions(request: &SignedInRequest, from: TimestampMs) -> Result<SessionCounts, Problem> {
     let own = request.sessions();
     let filter = SessionFilter {
         from: Some(from),
@@ -102,7 +102,7 @@ async fn sessions(request: &SignedInRequest, from: TimestampMs) -> Result<Sessio
     let page = own.list(&filter, SESSIONS_MAX, None).await?;
     let found = outcomes(own, &page.rows).await?;
     let oldest = page.rows.last().map(|row| row.start.created_at);
-    let mut sessions = Sessions {
+    let mut sessions = SessionCounts {
         seen: page.rows.len(),
         is_truncated: page.next.is_some(),
         since: oldest.filter(|_| page.next.is_some()).unwrap_or(from),
@@ -130,7 +130,7 @@ async fn deliveries(
     request: &SignedInRequest,
     from: TimestampMs,
     endpoint: Option<&Endpoint>,
-) -> Result<Deliveries, Problem> {
+) -> Result<DeliveryCounts, Problem> {
     let webhooks = request.webhooks()?;
     let webhooks = webhooks.of(request.tenant());
     let current = endpoint.map(|endpoint| endpoint.id);
@@ -160,7 +160,7 @@ async fn deliveries(
         }
     }
     statuses.insert(DeliveryStatus::Failed, failed.rows.len());
-    Ok(Deliveries {
+    Ok(DeliveryCounts {
         seen: all.rows.len(),
         is_truncated: all.next.is_some(),
         since: since(&all.rows, all.next.is_some()),

@@ -266,7 +266,7 @@ fn image(address: Option<&str>) -> Markup {
 
 fn messages(frame: &Frame<'_>, content: &PageContent) -> Markup {
     html! {
-        @if content.messages.is_empty() { p.faint { "No deliveries: no webhook was registered when the events occurred." } } @else {
+        @if content.messages.is_empty() { p.faint { "No webhook deliveries: no webhook was registered when the events occurred." } } @else {
             (deliveries::session_table(frame, &content.messages, content.endpoint))
         }
     }

@@ -121,7 +121,7 @@ fn facts(
                     }
                 }
             }
-            p { a href={ (ROOT) "/deliveries" } { "All deliveries" } " · " a href={ (ROOT) "/deliveries?status=failed" } { "Failed deliveries" } }
+            p { a href={ (ROOT) "/deliveries" } { "All webhook deliveries" } " · " a href={ (ROOT) "/deliveries?status=failed" } { "Failed webhook deliveries" } }
         }
     }
 }

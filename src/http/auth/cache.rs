@@ -144,18 +144,18 @@ impl KeyCache {
 
     /// Removes expired entries.
     pub(super) fn clean_up(&self) {
-        self.forget_old(&self.known);
-        self.forget_old(&self.unknown);
+        self.evict_old(&self.known);
+        self.evict_old(&self.unknown);
     }
 
-    fn forget_old<T>(&self, map: &Map<T>) {
+    fn evict_old<T>(&self, map: &Map<T>) {
         map.retain(|_, entry| entry.at.elapsed() < self.remembered);
     }
 
     /// Makes room for an entry. Called after a lookup in the store, which costs much more.
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
-            self.forget_old(map);
+            self.evict_old(map);
             // All entries are in use, or keys are being guessed: either way the cache is cleared.
             if map.len() >= max {
                 map.clear();
@@ -219,9 +219,9 @@ mod tests {
         cache.clear();
         assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
         assert_eq!(cache.get(&[2; 32]), CachedKey::Missing);
-        let forgetful = KeyCache::new(Duration::ZERO);
-        forgetful.put([1; 32], Some(record()));
-        assert_eq!(forgetful.get(&[1; 32]), CachedKey::Missing);
+        let never_caching = KeyCache::new(Duration::ZERO);
+        never_caching.put([1; 32], Some(record()));
+        assert_eq!(never_caching.get(&[1; 32]), CachedKey::Missing);
     }
 
     #[test]

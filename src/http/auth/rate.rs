@@ -76,7 +76,7 @@ impl RateLimit {
         }
     }
 
-    /// Forgets credentials whose rate is unused.
+    /// Evicts credentials whose rate is unused.
     pub(super) fn clean_up(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();

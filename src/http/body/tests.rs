@@ -1,3 +1,5 @@
+//! Tests the limits, codings and deadlines of a request body.
+
 use std::io::Write;
 
 use futures_util::stream;

@@ -1,3 +1,5 @@
+//! Tests that a receipt verifies and that every change of it is found.
+
 use super::*;
 
 fn statement() -> Statement {

@@ -76,7 +76,7 @@ impl Inner {
         Ok(endpoint_id)
     }
 
-    /// Notes that this process changes an endpoint, until the value is dropped.
+    /// Records that this process changes an endpoint, until the value is dropped.
     fn changing_endpoint(&self) -> ChangingEndpoint<'_> {
         let changes = &self.caches.endpoint_changes;
         changes.fetch_add(1, Ordering::AcqRel);

@@ -32,7 +32,7 @@ use crate::damage::{readable, skipped};
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
 /// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
 /// differ. Until then, scores add nothing to the place.
-const FORGOTTEN_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
+const REMOVAL_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
 /// A row of `idempotency`: token, tenant, key, data.
@@ -49,7 +49,7 @@ impl Inner {
     }
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         self.erase_journal(session_id).await?;
         let session = session_id.to_bytes();
         let statement = &self.db.statements.snapshots_delete;
@@ -109,7 +109,7 @@ impl Inner {
     }
 
     async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
-        self.forget_own(session_id);
+        self.evict_own(session_id);
         // First the copy from which a process that finds a mark would write the last message again.
         self.drop_message(session_id).await?;
         for message in &self.heads(session_id).await? {
@@ -275,7 +275,7 @@ impl Inner {
         let ahead_us = if is_of_one_session(&key) {
             0
         } else {
-            FORGOTTEN_AHEAD_US
+            REMOVAL_AHEAD_US
         };
         let at_us = (next_timestamp_us() + ahead_us).max(written_at_us.saturating_add(1));
         let key = key.as_slice();

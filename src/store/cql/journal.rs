@@ -65,7 +65,7 @@ impl Inner {
             batch,
         };
         if let Err(error) = self.put_batch(session_id, &entry).await {
-            self.note_in_doubt(session_id, seq, hash);
+            self.record_in_doubt(session_id, seq, hash);
             return Err(error);
         }
         self.caches
@@ -95,7 +95,7 @@ impl Inner {
             self.list_slots(&[(SlotOwner::Journal(session_id), i64::from(bucket))])
                 .await?;
         }
-        self.note_batches(session_id);
+        self.before_batch_write(session_id);
         let (key, hash) = (session_id.to_bytes(), entry.batch.hash());
         let data = payload(&entry.batch, entry.received_at);
         let row = (
@@ -169,7 +169,7 @@ impl Inner {
     ) -> StoreResult<Vec<JournalEntry>> {
         let entries = self.read_entries(session_id, from_seq, limit).await?;
         if let Some(last) = entries.last() {
-            self.note_batch(session_id, last.seq);
+            self.raise_cached_head(session_id, last.seq);
         }
         Ok(entries)
     }
@@ -256,7 +256,7 @@ impl Journal for CqlStore {
     }
 
     fn learn_forwarded(&self, session_id: SessionId, seq: u32) {
-        self.inner.note_batch(session_id, seq);
+        self.inner.raise_cached_head(session_id, seq);
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
@@ -293,7 +293,7 @@ impl Journal for CqlStore {
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
         self.read(|inner| async move {
             inner.check_serving().await?;
-            inner.note_notes(session_id);
+            inner.before_note_write(session_id);
             let (key, note) = (session_id.to_bytes(), note_bytes(note));
             let values = (key.as_slice(), note.as_slice(), inner.row_ttls.retained);
             let db = &inner.db;

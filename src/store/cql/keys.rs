@@ -64,7 +64,7 @@ impl Inner {
         Ok(records)
     }
 
-    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+    async fn record_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
         let (hash, statements) = (hash.as_slice(), &self.db.statements);
         let stored: Option<(Vec<u8>,)> = self.db.row(&statements.key_get, (hash,)).await?;
         let Some((stored,)) = stored else {
@@ -159,8 +159,8 @@ impl Keys for CqlStore {
             .await
     }
 
-    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
-        self.run_to_completion(|inner| async move { inner.note_key_use(hash, hour).await })
+    async fn record_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+        self.run_to_completion(|inner| async move { inner.record_key_use(hash, hour).await })
             .await
     }
 

@@ -189,12 +189,12 @@ impl Inner {
         if !self.ownership.is_shared() {
             return false;
         }
-        self.clock.uptime_ms() - self.note_end(session_id) < END_SETTLES_MS as i64
+        self.clock.uptime_ms() - self.record_end_seen(session_id) < END_SETTLES_MS as i64
     }
 
-    /// Notes that a session has ended, and returns when this process first saw that, in
+    /// Records that a session has ended, and returns when this process first saw that, in
     /// milliseconds of its monotonic clock.
-    pub(super) fn note_end(&self, session_id: SessionId) -> i64 {
+    pub(super) fn record_end_seen(&self, session_id: SessionId) -> i64 {
         let seen = self.caches.ends_seen.get(&session_id);
         seen.unwrap_or_else(|| {
             let now_ms = self.clock.uptime_ms();

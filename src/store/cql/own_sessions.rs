@@ -1,7 +1,7 @@
-//! The knowledge of a process that serves alone about the sessions that it has created.
+//! The sessions that a process has created while it serves alone, with the rows that it has written of them.
 //!
-//! No other process writes these sessions, so this process need not read what it has written itself: their starts, states and
-//! messages, and which of their parts are unwritten. An entry begins before anybody else can know of its session, and every
+//! No other process writes these sessions, so this process does not read its own rows again: the starts, states and messages
+//! are kept, and a flag for each part that is still unwritten. An entry exists before any other process can find its session, and every
 //! write updates it before it is sent, so that a write in doubt counts as done. [`super::serving`] explains why no earlier process
 //! writes these sessions.
 //!
@@ -22,7 +22,7 @@ use super::outbox::Cursor;
 use super::relay::MessageHead;
 use super::state::{SessionRecord, State, message};
 
-/// The time from its start for which a session is known, in milliseconds. Its rows live longer.
+/// The time from its creation for which the entry of a session serves, in milliseconds. The session's rows live longer.
 const KNOWN_MS: i64 = DAY_MS;
 
 /// A session that this process has created since it serves.
@@ -66,8 +66,8 @@ impl OwnSession {
 }
 
 impl Inner {
-    /// Notes that this process is about to create a session, whose first message has this body. Call it before anybody else can
-    /// know of the session.
+    /// Records that this process is about to create a session, whose first message has this body. Call it before any other
+    /// process can find the session.
     pub(super) fn begin_own(&self, record: &SessionRecord, body: &MessageBody) {
         let session_id = record.start.session_id;
         // A session that does not exist has no batches and no end, and its messages have no states.
@@ -90,12 +90,12 @@ impl Inner {
         }
     }
 
-    /// Removes what this process knows of a session, because it was not created or parts of it are about to be removed.
-    pub(super) fn forget_own(&self, session_id: SessionId) {
+    /// Evicts the entry of a session, because the session was not created or parts of it are about to be removed.
+    pub(super) fn evict_own(&self, session_id: SessionId) {
         self.caches.own_sessions.remove(&session_id);
     }
 
-    /// Returns what this process knows of a session that nobody else writes.
+    /// Returns the entry of a session that no other process writes.
     pub(super) fn own(&self, session_id: SessionId) -> Option<OwnSession> {
         let own = self.caches.own_sessions.get(&session_id)?;
         let is_known = self.clock.uptime_ms() - own.began_ms < KNOWN_MS;
@@ -106,7 +106,7 @@ impl Inner {
     pub(super) fn compare_own(&self, session_id: SessionId, version: i64) {
         let known = self.own_state(session_id);
         if known.is_some_and(|known| known.map_or(0, |(known, _)| known) != version) {
-            self.forget_own(session_id);
+            self.evict_own(session_id);
             self.caches.states_written.remove(&session_id);
         }
     }
@@ -115,7 +115,7 @@ impl Inner {
     pub(super) fn compare_own_message(&self, session_id: SessionId, number: u32) {
         let heads = self.own_heads(session_id);
         if heads.is_some_and(|heads| heads.iter().all(|head| head.number != number)) {
-            self.forget_own(session_id);
+            self.evict_own(session_id);
         }
     }
 
@@ -123,33 +123,33 @@ impl Inner {
         self.caches.own_sessions.change(&session_id, change);
     }
 
-    /// Notes that a batch of a session is about to be written.
-    pub(super) fn note_batches(&self, session_id: SessionId) {
+    /// Records that a batch of a session is about to be written.
+    pub(super) fn before_batch_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_batches = true);
     }
 
-    /// Notes that a note about a session is about to be written.
-    pub(super) fn note_notes(&self, session_id: SessionId) {
+    /// Records that a note about a session is about to be written.
+    pub(super) fn before_note_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_notes = true);
     }
 
-    /// Notes that a PoD of a session is about to be written.
-    pub(super) fn note_pod(&self, session_id: SessionId) {
+    /// Records that a PoD of a session is about to be written.
+    pub(super) fn before_pod_write(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_pod = true);
     }
 
-    /// Notes that a session is about to be marked for another cause than its end.
-    pub(super) fn note_further_mark(&self, session_id: SessionId) {
+    /// Records that a session is about to be marked for another cause than its end.
+    pub(super) fn before_further_mark(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.has_further_marks = true);
     }
 
-    /// Notes that a transaction is about to change the state of a session.
-    pub(super) fn note_decision(&self, session_id: SessionId) {
+    /// Records that a transaction is about to change the state of a session.
+    pub(super) fn before_decision(&self, session_id: SessionId) {
         self.change_own(session_id, |own| own.is_undecided = false);
     }
 
-    /// Notes that a message was written.
-    pub(super) fn note_message(&self, head: MessageHead) {
+    /// Records that a message was written.
+    pub(super) fn on_message_written(&self, head: MessageHead) {
         self.change_own(head.session_id, |own| own.add_message(head));
     }
 

@@ -1,5 +1,15 @@
 //! Writes the copies that must follow a change: a message and its entries. Every write is idempotent, because the rows
 //! are immutable.
+//!
+//! 1. A lightweight transaction changes the state of a session. It stores the message and the learned rows in the same cell
+//!    ([`State::pending`]).
+//! 2. The relay writes the copies: the message by session and by id, its entry among the tenant's deliveries, its outbox entry and
+//!    the learned rows.
+//! 3. A later transaction replaces the message in the cell, after it has repeated step 2 if necessary. Learned rows are removed
+//!    from the cell as soon as the session is settled.
+//!
+//! If the process dies between the steps, the session still has a rescoring mark or an entry among the live sessions. The next
+//! owner finds the session by it and repeats step 2.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +112,7 @@ impl Inner {
         self.db.write_group(rows).await?;
         if let Some((message, endpoint_id)) = message {
             self.cache_body(message);
-            self.note_message(MessageHead::new(message, *endpoint_id));
+            self.on_message_written(MessageHead::new(message, *endpoint_id));
         }
         self.caches.copied.put(session_id, state.change);
         Ok(())

@@ -253,7 +253,7 @@ async fn record(session: &Session, number: i32, text: &str) -> Result<(), CqlOpe
         .query_unpaged(record, (number, hash.as_slice()))
         .await
         .map_err(failed)?;
-    tracing::info!(migration = number, "applied");
+    tracing::info!(migration = number, "a migration of the tables was applied");
     Ok(())
 }
 

@@ -145,7 +145,7 @@ pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
             Err(error) => {
                 tracing::warn!(
                     error = chain(&error),
-                    "cannot read whether this process still serves"
+                    "the epoch of this keyspace cannot be read"
                 )
             }
         }

@@ -117,7 +117,7 @@ impl Inner {
             self.add_mark(&mut last, session_id, END).await?;
         }
         self.relay_and_write(session_id, state, last).await?;
-        self.note_end(session_id);
+        self.record_end_seen(session_id);
         for bucket in buckets_to_clear(session_id, self.clock.now()) {
             self.deletes.add_live(Entry { session_id, bucket });
         }
@@ -125,7 +125,7 @@ impl Inner {
     }
 
     pub(super) async fn put_pod(&self, session_id: SessionId, pod: &PodRow) -> StoreResult<()> {
-        self.note_pod(session_id);
+        self.before_pod_write(session_id);
         let (key, data) = (session_id.to_bytes(), encode(pod)?);
         let hash: [u8; 32] = Sha256::digest(&data).into();
         let ttl = self.row_ttls.retained;

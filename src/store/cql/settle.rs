@@ -28,7 +28,7 @@ impl Inner {
         tag: &[u8],
     ) -> StoreResult<()> {
         if tag != END {
-            self.note_further_mark(session_id);
+            self.before_further_mark(session_id);
         }
         let (shard, bucket) = self.open_bucket(WorkTable::ToScore, session_id).await?;
         let (key, ttl) = (session_id.to_bytes().to_vec(), self.row_ttls.retained);

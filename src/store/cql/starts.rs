@@ -63,7 +63,7 @@ impl Inner {
         self.begin_own(&record, &new.message);
         let started = self.start_new(record, new.message, new.idempotency).await;
         if !matches!(started, Ok(StartOutcome::Created)) {
-            self.forget_own(session_id);
+            self.evict_own(session_id);
         }
         started
     }

@@ -447,7 +447,7 @@ impl Inner {
         next: &State,
         ttl: i32,
     ) -> StoreResult<Lwt> {
-        self.note_decision(session_id);
+        self.before_decision(session_id);
         let (key, data) = (session_id.to_bytes(), encode(next)?);
         let (key, data) = (key.as_slice(), data.as_slice());
         let statements = &self.db.statements;

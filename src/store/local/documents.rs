@@ -1,3 +1,5 @@
+//! The port [`Documents`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{Collection, Document, Documents, StoreResult};
 

@@ -1,3 +1,5 @@
+//! The port [`Erasure`] over the tables of one machine.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -34,8 +36,8 @@ impl<E: Engine> Erasure for LocalStore<E> {
             while self.committer.write_unsynced(step).await? {}
         }
         if let Some(folder) = self.folder.clone() {
-            let forget = move || quarantine::forget(&folder, session_id);
-            tokio::task::spawn_blocking(forget)
+            let remove = move || quarantine::remove(&folder, session_id);
+            tokio::task::spawn_blocking(remove)
                 .await
                 .map_err(StoreError::unavailable)?
                 .map_err(StoreError::unavailable)?;

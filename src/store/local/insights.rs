@@ -1,3 +1,5 @@
+//! The ports [`Snapshots`] and [`Insights`] over the tables of one machine.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! The port [`Journal`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{Acknowledged, Appended, Journal, JournalEntry, Note, StoreResult};
 use porchlight_schema::ids::SessionId;

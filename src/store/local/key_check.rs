@@ -1,3 +1,5 @@
+//! The port [`KeyCheck`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{KeyCheck, KeyCheckValue, StoreResult};
 

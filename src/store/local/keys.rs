@@ -1,3 +1,5 @@
+//! The port [`Keys`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{Keys, Organization, StoreResult};
 use porchlight_schema::ids::{KeyId, OrganizationId};
@@ -38,9 +40,9 @@ impl<E: Engine> Keys for LocalStore<E> {
             .await
     }
 
-    async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
+    async fn record_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
         self.committer
-            .write(move |txn| keys::note_use(txn, &hash, hour))
+            .write(move |txn| keys::record_use(txn, &hash, hour))
             .await
     }
 

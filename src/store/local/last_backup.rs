@@ -1,3 +1,5 @@
+//! The time of the last successful backup.
+
 use porchlight_observe::store::StoreMetrics;
 use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;
@@ -12,7 +14,7 @@ impl<E: Engine> LocalStore<E> {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn note_backup(&self, at: TimestampMs) -> StoreResult<()> {
+    pub async fn record_backup(&self, at: TimestampMs) -> StoreResult<()> {
         self.committer
             .write(move |txn| last_backup::put(txn, at))
             .await?;

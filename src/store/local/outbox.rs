@@ -1,3 +1,5 @@
+//! The port [`Outbox`] over the tables of one machine.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! The port [`Recorders`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{RecorderRow, Recorders, StoreResult};
 use porchlight_schema::ids::RecorderId;

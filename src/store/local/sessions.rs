@@ -1,3 +1,5 @@
+//! The port [`Sessions`] over the tables of one machine.
+
 use async_trait::async_trait;
 use porchlight_ports::{
     EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,

@@ -1,3 +1,5 @@
+//! Tests the engine that seals the rows of sessions.
+
 mod damage;
 
 use std::path::PathBuf;

@@ -89,7 +89,7 @@ pub(crate) fn remove_damaged(
     key: Vec<u8>,
 ) -> StoreResult<()> {
     txn.delete(Space::Journal, key);
-    txn.journal_heads.forget(session_id);
+    txn.journal_heads.evict(session_id);
     let scan = Scan {
         space: Space::Journal,
         ..Scan::keys(range(session_id), usize::MAX)

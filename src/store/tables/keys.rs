@@ -74,8 +74,8 @@ pub(crate) fn list(
     Ok(records)
 }
 
-/// Notes the hour in which a key was last used; a later one stays.
-pub(crate) fn note_use(txn: &mut Txn<'_>, hash: &[u8; 32], hour: TimestampMs) -> StoreResult<()> {
+/// Records the hour in which a key was last used; a later one stays.
+pub(crate) fn record_use(txn: &mut Txn<'_>, hash: &[u8; 32], hour: TimestampMs) -> StoreResult<()> {
     let key = hash_key(hash);
     if let Some(mut record) = txn.as_read().state::<KeyRecord>(&key)?
         && record.last_used_at < Some(hour)

@@ -110,7 +110,7 @@ pub(super) fn remove_batches(
     for row in rows {
         txn.delete(Space::Journal, row.key);
     }
-    txn.journal_heads.forget(session_id);
+    txn.journal_heads.evict(session_id);
     Ok(more)
 }
 

@@ -57,7 +57,7 @@ async fn a_cancelled_request_is_recorded_as_cancelled_only() {
 }
 
 #[actix::test]
-async fn earlier_requests_forget_an_erased_subject() {
+async fn earlier_requests_hash_an_erased_subject() {
     let server = server(0).await;
     let session = server.scored_session().await;
     let rider = json!({ "externalRiderId": "rider-1" });

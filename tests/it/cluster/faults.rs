@@ -23,7 +23,7 @@ use crate::server::block_on;
 const PHONES: usize = 6;
 /// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
-/// A stopped node is considered gone after 6.5 s: when it returns, other nodes own its shards.
+/// A stopped node is declared dead after 6.5 s: when it returns, other nodes own its shards.
 const STALL_TIME: Duration = Duration::from_secs(30);
 /// The time for which wires are cut or mute.
 const DISCONNECTED_TIME: Duration = Duration::from_secs(12);

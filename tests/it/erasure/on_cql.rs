@@ -1,6 +1,6 @@
 //! Erases a courier on CQL, and then again from rows that were saved before the erasure.
 
-use porchlight_support::files::note_needles;
+use porchlight_support::files::find_needles;
 
 use crate::cql_process::{borrowed, variables};
 use crate::cql_server::CqlServer;
@@ -21,7 +21,7 @@ fn revealed_by(rows: &Rows, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let forms: Vec<_> = needles.iter().cloned().chain(in_blobs).collect();
     let mut names = Vec::new();
     for row in rows.values().flatten() {
-        note_needles(row.to_string().as_bytes(), &forms, &mut names);
+        find_needles(row.to_string().as_bytes(), &forms, &mut names);
     }
     names
 }

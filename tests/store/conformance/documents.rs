@@ -1,3 +1,5 @@
+//! Rules for documents that every store follows.
+
 use porchlight_ports::{Collection, DocumentKind};
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::session::{Env, Tenant};

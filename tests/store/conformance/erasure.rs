@@ -1,3 +1,5 @@
+//! Rules for erasures that every store follows.
+
 use porchlight_core::retention::{PLACE_ROW, TRACE_ROW};
 use porchlight_ports::{
     Appended, Clock, Covered, DeliveryFilter, Idempotency, Note, PodRow, SessionFilter,

@@ -1,3 +1,5 @@
+//! Rules for snapshots and insights that every store follows.
+
 use std::sync::Arc;
 
 use porchlight_ports::{Covered, PodRow, Snapshot, Store, StoredInsight};

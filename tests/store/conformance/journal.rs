@@ -1,3 +1,5 @@
+//! Rules for the journal that every store follows.
+
 use std::sync::Arc;
 
 use porchlight_ports::{Appended, Note};

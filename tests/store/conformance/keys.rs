@@ -1,3 +1,5 @@
+//! Rules for organizations and API keys that every store follows.
+
 use porchlight_ports::Organization;
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role};

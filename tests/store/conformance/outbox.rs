@@ -1,3 +1,5 @@
+//! Rules for outboxes and webhook messages that every store follows.
+
 use std::sync::Arc;
 
 use porchlight_core::webhook::{

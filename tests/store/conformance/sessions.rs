@@ -1,3 +1,5 @@
+//! Rules for sessions that every store follows.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

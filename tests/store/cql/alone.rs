@@ -1,4 +1,4 @@
-//! Tests what a process that serves alone knows without a read, and that this loses nothing when another process writes or takes
+//! Tests the rows that a process which serves alone keeps instead of reading them, and that this loses nothing when another process writes or takes
 //! over.
 
 use std::sync::Arc;

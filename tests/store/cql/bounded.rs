@@ -73,16 +73,16 @@ async fn open_standing(keyspace: &str) -> Option<Arc<CqlStore>> {
     Some(store.unwrap())
 }
 
-/// Forgets the agreement on bounded partitions, as in a keyspace of an earlier release.
-async fn forget(session: &Session) {
+/// Removes the agreement on bounded partitions, as in a keyspace of an earlier release.
+async fn remove_agreement(session: &Session) {
     let delete = "DELETE FROM generations WHERE name = 'bounded_partitions' IF EXISTS";
     session.query_unpaged(delete, ()).await.unwrap();
 }
 
-/// Forgets the agreement, and adds a member of an earlier release.
-async fn forget_with_old_member(keyspace: &str) -> Session {
+/// Removes the agreement, and adds a member of an earlier release.
+async fn with_old_member(keyspace: &str) -> Session {
     let session = connect(keyspace).await;
-    forget(&session).await;
+    remove_agreement(&session).await;
     let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
                   VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
     session.query_unpaged(insert, ()).await.unwrap();
@@ -369,7 +369,7 @@ async fn sessions_from_before_the_agreement_stay_complete() {
         return;
     };
     let session = connect(&keyspace).await;
-    forget(&session).await;
+    remove_agreement(&session).await;
     let before = open(&keyspace, 90).await.unwrap();
     let tenant = tenant();
     let mut all = BTreeMap::new();
@@ -411,7 +411,7 @@ async fn a_member_of_an_earlier_release_delays_the_agreement() {
     let Some(_migrated) = open(&keyspace, 90).await else {
         return;
     };
-    let session = forget_with_old_member(&keyspace).await;
+    let session = with_old_member(&keyspace).await;
     let store = open(&keyspace, 90).await.unwrap();
     let id = session_id(T0);
     append(&store, id, 0..70).await;
@@ -435,7 +435,7 @@ async fn nodes_change_to_bounded_partitions_while_sessions_run() {
     let Some(_migrated) = open(&keyspace, 90).await else {
         return;
     };
-    let session = forget_with_old_member(&keyspace).await;
+    let session = with_old_member(&keyspace).await;
     let node = async || {
         let mut options = options(keyspace.clone()).unwrap();
         options.agreement = Agreement {

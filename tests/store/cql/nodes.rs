@@ -256,7 +256,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 3);
     of_a.acts_in(0);
-    assert_eq!(attempts(&a).await, 3, "it reads what counts");
+    assert_eq!(attempts(&a).await, 3, "it reads the row that counts");
     of_b.acts_in(0);
     of_a.acts_in(3);
     assert_eq!(
@@ -304,7 +304,7 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     assert!(owner.settle(id).await.unwrap(), "a second time");
 }
 
-/// Returns the sessions to score that a node finds which remembers nothing and owns all shards.
+/// Returns the sessions to score that a node without a cache finds. It owns all shards.
 async fn found_after_start(keyspace: &str) -> Vec<SessionId> {
     let (store, acts) = node(keyspace).await.unwrap();
     acts.acts_in(2);

@@ -5,7 +5,7 @@ use std::path::Path;
 use memchr::memmem;
 
 /// Adds the names of the needles that occur in `bytes` to `names`.
-pub fn note_needles(bytes: &[u8], needles: &[(String, Vec<u8>)], names: &mut Vec<String>) {
+pub fn find_needles(bytes: &[u8], needles: &[(String, Vec<u8>)], names: &mut Vec<String>) {
     for (name, needle) in needles {
         if memmem::find(bytes, needle).is_some() && !names.contains(name) {
             names.push(name.clone());
@@ -25,7 +25,7 @@ pub fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
             }
             // A file may be removed between the two calls.
             let bytes = std::fs::read(&path).unwrap_or_default();
-            note_needles(&bytes, needles, &mut names);
+            find_needles(&bytes, needles, &mut names);
         }
     }
     names

@@ -1,3 +1,5 @@
+//! Tests the chain of an audit log: its hashes, its checks and its expiry.
+
 use porchlight_schema::limits::AUDIT_KEPT_MS;
 use porchlight_schema::time::DAY_MS;
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use porchlight_schema::limits::SHARDS;
 use super::clocks::{ClockVerdict, Clocks};
 use super::membership::Membership;
 use super::placement::Placement;
-use super::slot::Slot;
+use super::shard_view::ShardView;
 use super::{
     Change, Effect, HEARTBEAT_MS, Incarnation, Input, JOIN_RETRY_MS, LEASE_MS, MEMBERS_READ_MS,
     Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
@@ -61,7 +61,7 @@ pub struct OwnershipMachine {
     clocks: Clocks,
     placement: Placement,
     /// State of each shard, indexed by shard.
-    slots: Vec<Slot>,
+    views: Vec<ShardView>,
     /// Whether all owners were read since the node joined.
     are_owners_known: bool,
     heartbeat_due: MonotonicMs,
@@ -84,7 +84,7 @@ impl OwnershipMachine {
             members: Membership::default(),
             clocks: Clocks::default(),
             placement: Placement::default(),
-            slots: vec![Slot::default(); SHARDS],
+            views: vec![ShardView::default(); SHARDS],
             are_owners_known: false,
             heartbeat_due: MonotonicMs::default(),
             owners_due: MonotonicMs::default(),
@@ -98,16 +98,16 @@ impl OwnershipMachine {
     /// The answer is valid at this moment only.
     #[must_use]
     pub fn holds(&self, shard: Shard, now: MonotonicMs) -> Option<u64> {
-        let slot = self.slots.get(usize::from(shard.0))?;
-        slot.hold.acting().filter(|_| self.may_act(now))
+        let view = self.views.get(usize::from(shard.0))?;
+        view.hold.acting().filter(|_| self.may_act(now))
     }
 
     /// Returns the number of shards held now.
     #[must_use]
     pub fn held(&self, now: MonotonicMs) -> usize {
-        let holding = |slot: &&Slot| slot.hold.acting().is_some();
+        let holding = |view: &&ShardView| view.hold.acting().is_some();
         if self.may_act(now) {
-            self.slots.iter().filter(holding).count()
+            self.views.iter().filter(holding).count()
         } else {
             0
         }
@@ -117,8 +117,8 @@ impl OwnershipMachine {
     /// the shard has no owner or nothing was read yet.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&NodeName> {
-        let slot = self.slots.get(usize::from(shard.0))?;
-        Some(&slot.holder()?.node)
+        let view = self.views.get(usize::from(shard.0))?;
+        Some(&view.holder()?.node)
     }
 
     /// Returns the members that are not dead as last read, including this node.
@@ -186,7 +186,7 @@ impl OwnershipMachine {
             Input::Owners(rows) => self.on_owners(rows, &mut effects),
             Input::Owner(shard, row) => self.on_owner(now, shard, row, &mut effects),
             Input::Drained(shard, generation) => self.on_drained(shard, generation, &mut effects),
-            Input::Nudge => self.owners_due = now,
+            Input::OwnersOutdated => self.owners_due = now,
             Input::Leave => self.on_leave(now, &mut effects),
         }
         self.emit_due(now, &mut effects);
@@ -405,11 +405,11 @@ impl OwnershipMachine {
             return;
         }
         let after = self.members.incarnation(&self.node);
-        let lives = after.map_or(0, |after| after.0 >> SALT_BITS) + 1;
+        let starts = after.map_or(0, |after| after.0 >> SALT_BITS) + 1;
         let salt = self.salt & ((1 << SALT_BITS) - 1);
         let member = Member {
             node: self.node.clone(),
-            incarnation: Incarnation((lives << SALT_BITS) | salt),
+            incarnation: Incarnation((starts << SALT_BITS) | salt),
         };
         self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
         self.membership = MembershipState::Joining {

@@ -6,7 +6,7 @@ use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestTy
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::{DataKeys, Outcome, Step};
+use super::{DestroyedKeys, Outcome, Step};
 
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub struct PrivacyRequest {
     pub counts: Counts,
     /// The data keys of the sessions erased so far.
     #[serde(default)]
-    pub data_keys: DataKeys,
+    pub data_keys: DestroyedKeys,
     /// The signed receipt of a completed erasure.
     #[serde(default)]
     pub receipt: Option<String>,
@@ -136,7 +136,7 @@ impl PrivacyRequest {
             status: RequestStatus::Pending,
             stage: Stage::Waiting,
             counts: Counts::default(),
-            data_keys: DataKeys::default(),
+            data_keys: DestroyedKeys::default(),
             receipt: None,
         }
     }
@@ -280,7 +280,7 @@ impl PrivacyRequest {
             }
             // The request itself must no longer name the subject when the files are rewritten.
             (Stage::Finishing, Outcome::Done) if self.request_type == RequestType::Erasure => {
-                self.forget_subject();
+                self.hash_subject();
                 Stage::Purging
             }
             (Stage::Counting(_), Outcome::Counted(counts, next)) => {
@@ -319,8 +319,8 @@ impl PrivacyRequest {
         Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
     }
 
-    /// Replaces the subject with its salted hash and drops the reason, which may name a person.
-    pub fn forget_subject(&mut self) {
+    /// Replaces the subject with its salted hash and removes the reason, which may name a person.
+    pub fn hash_subject(&mut self) {
         self.reason = None;
         if let RecordedSubject::Clear(subject) = &self.subject {
             self.subject = RecordedSubject::Hashed(subject.hashed(self.salt));

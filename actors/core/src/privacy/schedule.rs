@@ -1,9 +1,9 @@
 //! Decides which open privacy requests begin now.
 //!
-//! The shell lists the open requests and describes each new one. A request that is due takes a place
-//! while the shell performs it, and gives it back when it has to wait, has failed or has ended.
-//! Tenants take turns, and each has a share of the places. A restriction or a release changes its
-//! mark in a place of its own kind, so that it does not wait for erasures.
+//! The shell lists the open requests and describes each new one. A request that is due takes a
+//! permit while the shell performs it, and returns it when it has to wait, has failed or has ended.
+//! Tenants take turns, and each has a share of the permits. A restriction or a release changes its
+//! mark with a permit of its own kind, so that it does not wait for erasures.
 //!
 //! Requests of one subject change its mark one after the other, in the order in which they became
 //! due. Afterwards they do not wait for each other.
@@ -66,19 +66,19 @@ enum State {
     /// Another request of the same subject has to change the mark first.
     Blocked,
     /// The request waits for its tenant's turn.
-    Queued(Kind),
+    Queued(PermitKind),
     /// The shell performs the request.
-    Running(Kind),
+    Running(PermitKind),
     /// The last attempt failed. The next one begins at this uptime, milliseconds.
-    Paused(Kind, i64),
+    Paused(PermitKind, i64),
 }
 
-/// The kind of places that a request takes.
+/// The kind of permit that a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// The places of restrictions and releases that change a mark.
+enum PermitKind {
+    /// The permits of restrictions and releases that change a mark.
     Immediate,
-    /// The places of all other work.
+    /// The permits of all other work.
     Usual,
 }
 
@@ -199,7 +199,7 @@ impl Schedule {
     }
 
     /// Records that all open requests of this node's tenants were listed and described. Requests that
-    /// are not listed any more are forgotten.
+    /// are no longer listed are removed.
     pub fn complete_scan(&mut self, listed: &BTreeSet<OpenKey>) {
         for key in std::mem::take(&mut self.found) {
             if let Some(State::Found(until)) = self.state(&key) {
@@ -207,14 +207,14 @@ impl Schedule {
             }
         }
         self.unread.retain(|key, _| listed.contains(key));
-        let gone = self.known.iter().filter(|(key, known)| {
+        let unlisted = self.known.iter().filter(|(key, known)| {
             let may_leave = matches!(
                 known.state,
                 State::Found(_) | State::Waiting(_) | State::Blocked
             );
             may_leave && !listed.contains(key)
         });
-        for key in gone.map(|(key, _)| *key).collect::<Vec<_>>() {
+        for key in unlisted.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.remove(&key);
         }
     }
@@ -222,7 +222,7 @@ impl Schedule {
     /// Returns the next request that the shell performs. Call it until it returns `None`.
     pub fn begin(&mut self, now: TimestampMs, uptime_ms: i64) -> Option<OpenKey> {
         self.enqueue_due(now, uptime_ms);
-        for kind in [Kind::Immediate, Kind::Usual] {
+        for kind in [PermitKind::Immediate, PermitKind::Usual] {
             while let Some(begun) = self.queue(kind).begin() {
                 let key = begun.key;
                 if self.is_blocked(&key) {
@@ -241,14 +241,14 @@ impl Schedule {
     }
 
     /// Records the progress of a request that the shell performs. Returns `false` if the shell must
-    /// stop, because the request continues in a place of another kind.
+    /// stop, because the request continues with a permit of another kind.
     pub fn on_progress(&mut self, key: &OpenKey, request: &PrivacyRequest) -> bool {
         let Some(known) = self.known.get_mut(key) else {
             return true;
         };
         known.is_over = request.is_over();
         let has_marked = known.to_mark.is_some() && request.subject_to_mark().is_none();
-        let is_immediate = known.state == State::Running(Kind::Immediate);
+        let is_immediate = known.state == State::Running(PermitKind::Immediate);
         if has_marked {
             self.leave_lane(key);
         }
@@ -266,7 +266,7 @@ impl Schedule {
     }
 
     /// Records that a step of a request has failed. The request is tried again after a pause, and
-    /// keeps no place until then.
+    /// holds no permit until then.
     pub fn fail(&mut self, key: &OpenKey, uptime_ms: i64) {
         let Some(State::Running(kind)) = self.state(key) else {
             return;
@@ -308,7 +308,7 @@ impl Schedule {
         while let Some((until, key)) = self.waiting.first().copied()
             && until <= now
         {
-            let kind = self.known.get(&key).map_or(Kind::Usual, Known::kind);
+            let kind = self.known.get(&key).map_or(PermitKind::Usual, Known::kind);
             self.queue(kind).request(key, Some(key.tenant), ());
             self.set_state(key, State::Queued(kind));
         }
@@ -322,10 +322,10 @@ impl Schedule {
         }
     }
 
-    fn queue(&mut self, kind: Kind) -> &mut TenantQueue<OpenKey, ()> {
+    fn queue(&mut self, kind: PermitKind) -> &mut TenantQueue<OpenKey, ()> {
         match kind {
-            Kind::Immediate => &mut self.immediate,
-            Kind::Usual => &mut self.usual,
+            PermitKind::Immediate => &mut self.immediate,
+            PermitKind::Usual => &mut self.usual,
         }
     }
 
@@ -419,15 +419,15 @@ impl Known {
         (self.due_at, self.received_at, key)
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> PermitKind {
         let is_immediate = matches!(
             self.request_type,
             RequestType::Restriction | RequestType::Release
         );
         if is_immediate && self.to_mark.is_some() {
-            Kind::Immediate
+            PermitKind::Immediate
         } else {
-            Kind::Usual
+            PermitKind::Usual
         }
     }
 }

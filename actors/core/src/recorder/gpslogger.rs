@@ -5,17 +5,18 @@
 
 use porchlight_schema::sample::Location;
 
-use super::message::{Measurement, Message, PayloadError, fix, not_negative, provider};
+use super::push::{Measurement, PayloadError, Push, fix, not_negative, provider};
 use super::time::time_ms;
 use super::traccar::Fields;
 
-/// Reads a query or a form; `payload` is its text. A payload without a position is a sign of life.
+/// Reads a push of GPSLogger from its query or form; `payload` is the text. A payload without a position shows only that
+/// the app runs.
 ///
 /// # Errors
 ///
 /// Returns an error if a position has no time.
-pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
-    let mut message = Message::of(payload);
+pub fn read(payload: &[u8], fields: &Fields) -> Result<Push, PayloadError> {
+    let mut push = Push::of(payload);
     let field = |names: &[&str]| {
         let mut fields = fields.iter();
         fields
@@ -30,7 +31,7 @@ pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
     let place = number(&["lat", "latitude"]).zip(lng);
     let word = field(&["desc", "annotation", "event"]).filter(|word| !word.trim().is_empty());
     if place.is_none() && word.is_none() {
-        return Ok(message);
+        return Ok(push);
     }
     let at_ms = field(&["timestamp"]).and_then(time_ms);
     let at_ms = at_ms.or_else(|| field(&["time"]).and_then(time_ms));
@@ -44,10 +45,10 @@ pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
             provider: field(&["prov", "provider"]).and_then(provider),
             ..fix(lat, lng)
         };
-        message.add(at_ms, Measurement::Location(location));
+        push.add(at_ms, Measurement::Location(location));
     }
     if let Some(word) = word {
-        message.add_word(at_ms, word);
+        push.add_word(at_ms, word);
     }
-    Ok(message.sorted())
+    Ok(push.sorted())
 }

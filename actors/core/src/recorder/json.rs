@@ -1,5 +1,5 @@
 //! Values in payloads of apps, read leniently: a field of an unexpected type counts as absent,
-//! because the customer cannot correct the messages of a phone.
+//! because the customer cannot correct the pushes of a phone.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use porchlight_schema::sample::json::Scalar;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::message::PayloadError;
+use super::push::PayloadError;
 
 /// A number, or a text that contains a number; `None` for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

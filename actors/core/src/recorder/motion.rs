@@ -1,7 +1,7 @@
 //! Combines single values of acceleration and turn rate, as apps push them, into the arrays of
 //! `imu` samples.
 
-use super::message::{ImuArrays, Measurement, Message};
+use super::push::{ImuArrays, Measurement, Push};
 
 /// The silence after which a new array begins, nanoseconds.
 const SILENCE_NS: i64 = 250_000_000;
@@ -14,7 +14,7 @@ const HZ_MAX: f64 = 220.0;
 /// A vector and the time of its measurement, nanoseconds since 1970.
 pub(super) type Timed = (i64, [f32; 3]);
 
-/// The vectors of one message, each list in order of time.
+/// The vectors of one push, each list in order of time.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     /// Acceleration without gravity, m/s².
@@ -40,8 +40,8 @@ fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]>
 }
 
 impl Vectors {
-    /// Adds the arrays to `message`. Acceleration without gravity is useless if gravity is missing.
-    pub(super) fn into_arrays(mut self, message: &mut Message) {
+    /// Adds the arrays to `push`. Acceleration without gravity is useless if gravity is missing.
+    pub(super) fn into_arrays(mut self, push: &mut Push) {
         for vectors in [
             &mut self.user,
             &mut self.gravity,
@@ -53,7 +53,7 @@ impl Vectors {
         let accel = self.acceleration();
         if accel.is_empty() {
             let useless = self.user.len().max(self.turn.len());
-            message.skipped = message
+            push.skipped = push
                 .skipped
                 .saturating_add(u32::try_from(useless).unwrap_or(u32::MAX));
             return;
@@ -67,7 +67,7 @@ impl Vectors {
                 _ => true,
             };
             if is_end && let Some(stretch) = accel.get(begin..end) {
-                self.cut(stretch, &mut turn_place, message);
+                self.cut(stretch, &mut turn_place, push);
                 begin = end;
             }
         }
@@ -87,13 +87,13 @@ impl Vectors {
     }
 
     /// Cuts a stretch without silences into arrays of about a second, at the stretch's own rate.
-    fn cut(&self, stretch: &[Timed], turn_place: &mut usize, message: &mut Message) {
+    fn cut(&self, stretch: &[Timed], turn_place: &mut usize, push: &mut Push) {
         let (Some(&(first_ns, _)), Some(&(last_ns, _))) = (stretch.first(), stretch.last()) else {
             return;
         };
         if last_ns <= first_ns {
             // The rate of a single value is unknown.
-            message.skip();
+            push.skip();
             return;
         }
         let hz = (stretch.len() - 1) as f64 * 1e9 / (last_ns - first_ns) as f64;
@@ -105,7 +105,7 @@ impl Vectors {
                 .as_ref()
                 .is_some_and(|(begun_ns, _)| at_ns - begun_ns >= ARRAY_NS)
             {
-                finish(array.take(), message);
+                finish(array.take(), push);
             }
             let turn = nearest(&self.turn, at_ns, turn_place);
             let (_, imu) =
@@ -119,7 +119,7 @@ impl Vectors {
                 }
             }
         }
-        finish(array, message);
+        finish(array, push);
     }
 }
 
@@ -134,8 +134,8 @@ fn empty(hz: f32, values: usize, with_turn: bool) -> ImuArrays {
     }
 }
 
-fn finish(array: Option<(i64, ImuArrays)>, message: &mut Message) {
+fn finish(array: Option<(i64, ImuArrays)>, push: &mut Push) {
     if let Some((begun_ns, imu)) = array {
-        message.add(begun_ns / 1_000_000, Measurement::Imu(Box::new(imu)));
+        push.add(begun_ns / 1_000_000, Measurement::Imu(Box::new(imu)));
     }
 }

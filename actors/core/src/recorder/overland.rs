@@ -11,9 +11,7 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, parsed, text};
-use super::message::{
-    Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
-};
+use super::push::{Measurement, PayloadError, Push, activity, fix, is_end_word, not_negative};
 use super::time::time_of;
 
 /// The assumed confidence of the motion coprocessor, which does not report one.
@@ -33,22 +31,22 @@ const MOTION_ORDER: [ActivityType; 5] = [
 /// # Errors
 ///
 /// Returns an error if the payload is not JSON, or has no `locations`.
-pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+pub fn read(payload: &[u8]) -> Result<Push, PayloadError> {
     match scan::scan(payload) {
-        Some(message) => Ok(message),
+        Some(push) => Ok(push),
         None => read_lenient(payload),
     }
 }
 
 /// Reads a request that [`scan`] does not read: with escapes, or with values of unexpected types.
-pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Push, PayloadError> {
     let value = parsed(payload)?;
-    let mut message = Message::of(payload);
+    let mut push = Push::of(payload);
     let locations = value.get("locations").and_then(Value::as_array);
     for feature in locations.ok_or(PayloadError::Missing("locations"))? {
-        read_feature(&mut message, feature);
+        read_feature(&mut push, feature);
     }
-    Ok(message.sorted())
+    Ok(push.sorted())
 }
 
 /// The fields of one feature.
@@ -69,16 +67,16 @@ struct Feature<'a> {
 }
 
 impl Feature<'_> {
-    fn add_to(&self, message: &mut Message) {
+    fn add_to(&self, push: &mut Push) {
         if self.kind == Some("trip") {
             // The position of a trip is the place where it began; only its end matters.
             return match self.end_ms {
-                Some(ended_at_ms) => message.add_word(ended_at_ms, "end"),
-                None => message.skip(),
+                Some(ended_at_ms) => push.add_word(ended_at_ms, "end"),
+                None => push.skip(),
             };
         }
         let Some(at_ms) = self.at_ms else {
-            return message.skip();
+            return push.skip();
         };
         if let [Some(lng), Some(lat)] = self.coordinates {
             let location = Location {
@@ -88,13 +86,13 @@ impl Feature<'_> {
                 bearing_deg: not_negative(self.course),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measurement::Location(location));
+            push.add(at_ms, Measurement::Location(location));
         }
         if let Some(&state) = self.motion.and_then(|place| MOTION_ORDER.get(place)) {
-            message.add(at_ms, Measurement::Activity(state, ACTIVITY_CONFIDENCE));
+            push.add(at_ms, Measurement::Activity(state, ACTIVITY_CONFIDENCE));
         }
         if let Some(action) = self.action.filter(|action| is_end_word(action)) {
-            message.add_word(at_ms, action);
+            push.add_word(at_ms, action);
         }
     }
 }
@@ -105,7 +103,7 @@ fn place_of_state(name: &str) -> Option<usize> {
     MOTION_ORDER.iter().position(|&known| known == state)
 }
 
-fn read_feature(message: &mut Message, feature: &Value) {
+fn read_feature(push: &mut Push, feature: &Value) {
     let properties = feature.get("properties").unwrap_or(&Value::Null);
     let coordinate = |place: usize| {
         let coordinates = feature.get("geometry")?.get("coordinates")?;
@@ -125,5 +123,5 @@ fn read_feature(message: &mut Message, feature: &Value) {
         motion: states.filter_map(place_of_state).min(),
         action: text(properties, "action"),
     };
-    read.add_to(message);
+    read.add_to(push);
 }

@@ -1,4 +1,4 @@
-//! OwnTracks (iOS, Android) in HTTP mode: one JSON object for each message.
+//! OwnTracks (iOS, Android) in HTTP mode: one JSON object for each push.
 //!
 //! Format: the booklet's pages on JSON and on HTTP. `tst` is in seconds since 1970, `vel` in
 //! kilometres per hour, `p` in kilopascals, and `steps` counts the steps between `from` and `to`.
@@ -10,7 +10,7 @@ use porchlight_schema::sample::{ActivityType, Location};
 use serde_json::Value;
 
 use super::json::{number, parsed, text};
-use super::message::{Measurement, Message, PayloadError, activity, fix, not_negative};
+use super::push::{Measurement, PayloadError, Push, activity, fix, not_negative};
 use super::time::time_of;
 
 /// The number of metres per second in a kilometre per hour.
@@ -20,23 +20,23 @@ const KPA_HPA: f64 = 10.0;
 /// The assumed confidence of a recogniser that does not report one.
 const ACTIVITY_CONFIDENCE: f32 = 0.5;
 
-/// Reads a message. An empty body is a sign of life.
+/// Reads a push of OwnTracks. An empty body shows only that the app runs.
 ///
 /// # Errors
 ///
 /// Returns an error if the payload is not a JSON object, or if a position has no time.
-pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+pub fn read(payload: &[u8]) -> Result<Push, PayloadError> {
     match scan::scan(payload) {
-        Some(report) => report.message(payload),
+        Some(report) => report.to_push(payload),
         None => read_lenient(payload),
     }
 }
 
-/// Reads a message that [`scan`] does not read: an empty one, or one with escapes or with values of
+/// Reads a push that [`scan`] does not read: an empty one, or one with escapes or with values of
 /// unexpected types.
-pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Push, PayloadError> {
     if payload.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Message::of(payload));
+        return Ok(Push::of(payload));
     }
     let value = parsed(payload)?;
     if !value.is_object() {
@@ -61,10 +61,10 @@ pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
         poi: text(&value, "poi"),
         desc: text(&value, "desc"),
     };
-    report.message(payload)
+    report.to_push(payload)
 }
 
-/// The fields of a message.
+/// The fields of a push.
 #[derive(Debug, Clone, Copy, Default)]
 struct Report<'a> {
     kind: Option<&'a str>,
@@ -86,30 +86,30 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn message(&self, payload: &[u8]) -> Result<Message, PayloadError> {
-        let mut message = Message::of(payload);
+    fn to_push(&self, payload: &[u8]) -> Result<Push, PayloadError> {
+        let mut push = Push::of(payload);
         match self.kind {
             Some("location") => {
                 let at_ms = self.at_ms.ok_or(PayloadError::Missing("tst"))?;
-                self.add_location(&mut message, at_ms);
+                self.add_location(&mut push, at_ms);
             }
-            Some("steps") => self.add_steps(&mut message),
+            Some("steps") => self.add_steps(&mut push),
             Some("transition") => match self.at_ms {
-                Some(at_ms) => self.add_transition(&mut message, at_ms),
-                None => message.skip(),
+                Some(at_ms) => self.add_transition(&mut push, at_ms),
+                None => push.skip(),
             },
             // The position of a waypoint is that of a region, not of the phone.
             Some("waypoint") => {
                 if let Some((at_ms, desc)) = self.at_ms.zip(self.desc) {
-                    message.add_word(at_ms, desc);
+                    push.add_word(at_ms, desc);
                 }
             }
-            _ => message.skip(),
+            _ => push.skip(),
         }
-        Ok(message.sorted())
+        Ok(push.sorted())
     }
 
-    fn add_location(&self, message: &mut Message, at_ms: i64) {
+    fn add_location(&self, push: &mut Push, at_ms: i64) {
         if let Some((lat, lng)) = self.lat.zip(self.lng) {
             let location = Location {
                 accuracy_m: not_negative(self.accuracy),
@@ -118,49 +118,49 @@ impl Report<'_> {
                 bearing_deg: not_negative(self.course),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measurement::Location(location));
+            push.add(at_ms, Measurement::Location(location));
         } else {
-            message.skip();
+            push.skip();
         }
         if let Some(kpa) = self.pressure_kpa {
-            message.add(at_ms, Measurement::Pressure((kpa * KPA_HPA) as f32));
+            push.add(at_ms, Measurement::Pressure((kpa * KPA_HPA) as f32));
         }
         if let Some(activity_type) = self.activity {
-            message.add(
+            push.add(
                 at_ms,
                 Measurement::Activity(activity_type, ACTIVITY_CONFIDENCE),
             );
         }
         for word in [self.poi, self.desc].into_iter().flatten() {
-            message.add_word(at_ms, word);
+            push.add_word(at_ms, word);
         }
     }
 
     /// Adds the crossing of a region's border: the position is optional, and `wtst` is the time at
     /// which the region was made.
-    fn add_transition(&self, message: &mut Message, at_ms: i64) {
+    fn add_transition(&self, push: &mut Push, at_ms: i64) {
         if let Some((lat, lng)) = self.lat.zip(self.lng) {
             let location = Location {
                 accuracy_m: not_negative(self.accuracy),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measurement::Location(location));
+            push.add(at_ms, Measurement::Location(location));
         }
         if let Some(desc) = self.desc {
-            message.add_word(at_ms, desc);
+            push.add_word(at_ms, desc);
         }
     }
 
     /// Adds the steps between two times as a count that begins at 0, since a decreasing count is a
     /// restart.
-    fn add_steps(&self, message: &mut Message) {
+    fn add_steps(&self, push: &mut Push) {
         let steps = self.steps.filter(|&steps| steps >= 0.0);
         match (steps, self.from_ms, self.to_ms.or(self.at_ms)) {
             (Some(steps), Some(from_ms), Some(to_ms)) if from_ms < to_ms => {
-                message.add(from_ms, Measurement::Steps(0));
-                message.add(to_ms, Measurement::Steps(steps as u32));
+                push.add(from_ms, Measurement::Steps(0));
+                push.add(to_ms, Measurement::Steps(steps as u32));
             }
-            _ => message.skip(),
+            _ => push.skip(),
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Counts the values of the last messages, from which the received rates are computed.
+//! Counts the values of the last pushes, from which the received rates are computed.
 
 use porchlight_schema::sample::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Measurement, Message};
+use super::push::{Measurement, Push};
 
-/// The number of values of each kind in one message, and the time that they cover.
+/// The number of values of each kind in one push, and the time that they cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct MessageCounts {
+pub(super) struct PushCounts {
     from_ms: i64,
     to_ms: i64,
     counts: [u32; Kind::ALL.len()],
 }
 
-impl MessageCounts {
-    /// Counts the readings of a message. Returns `None` if it has none.
-    pub(super) fn of(message: &Message) -> Option<Self> {
-        let (first, last) = (message.readings.first()?, message.readings.last()?);
+impl PushCounts {
+    /// Counts the readings of a push. Returns `None` if it has none.
+    pub(super) fn of(push: &Push) -> Option<Self> {
+        let (first, last) = (push.readings.first()?, push.readings.last()?);
         let mut counts = [0_u32; Kind::ALL.len()];
-        for reading in &message.readings {
+        for reading in &push.readings {
             let (kind, count) = kind_of(&reading.measurement);
             counts[kind as usize] = counts[kind as usize].saturating_add(count);
         }
@@ -43,19 +43,19 @@ fn kind_of(measurement: &Measurement) -> (Kind, u32) {
     }
 }
 
-/// Returns the received values per second, by kind, over these messages.
-pub(super) fn rates_hz(messages: &[MessageCounts]) -> Vec<(Kind, f64)> {
-    // With several messages, the first only marks the start of the interval in which the others
+/// Returns the received values per second, by kind, over these pushes.
+pub(super) fn rates_hz(pushes: &[PushCounts]) -> Vec<(Kind, f64)> {
+    // With several pushes, the first only marks the start of the interval in which the others
     // are counted.
-    let (from_ms, counted) = match messages {
+    let (from_ms, counted) = match pushes {
         [] => return Vec::new(),
-        [only] => (only.from_ms, messages),
+        [only] => (only.from_ms, pushes),
         [first, rest @ ..] => (first.to_ms, rest),
     };
-    let to_ms = counted.iter().map(|message| message.to_ms).max();
+    let to_ms = counted.iter().map(|push| push.to_ms).max();
     let length_ms = to_ms.unwrap_or(from_ms).saturating_sub(from_ms).max(1_000);
     let rate = |kind: Kind| {
-        let counts = counted.iter().map(|message| message.counts[kind as usize]);
+        let counts = counted.iter().map(|push| push.counts[kind as usize]);
         let count: f64 = counts.map(f64::from).sum();
         (count > 0.0).then(|| (kind, count * 1_000.0 / length_ms as f64))
     };

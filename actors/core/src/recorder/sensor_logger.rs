@@ -12,10 +12,10 @@ mod lenient;
 use porchlight_schema::sample::Location;
 use porchlight_schema::sample::json::{Keys, Scanner};
 
-use super::message::{
-    Measurement, Message, MessageNumber, PayloadError, activity, digest_of, fix, not_negative,
-};
 use super::motion::Vectors;
+use super::push::{
+    Measurement, PayloadError, Push, PushNumber, activity, digest_of, fix, not_negative,
+};
 
 /// The sensors of the app that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Values<'_> {
 /// The entries of a push as they are read.
 #[derive(Debug, Default)]
 struct Entries {
-    message: Message,
+    push: Push,
     vectors: Vectors,
 }
 
@@ -215,7 +215,7 @@ impl Entries {
             .zip(at_ns)
             .and_then(|(sensor, at_ns)| self.add_values(sensor, at_ns, values));
         if added.is_none() {
-            self.message.skip();
+            self.push.skip();
         }
     }
 
@@ -236,7 +236,7 @@ impl Entries {
     fn add_reading(&mut self, sensor: Sensor, at_ms: i64, values: &Values<'_>) -> Option<()> {
         let measurement = match sensor {
             Sensor::Annotation => {
-                self.message.add_word(at_ms, values.text);
+                self.push.add_word(at_ms, values.text);
                 return Some(());
             }
             Sensor::Magnetometer => Measurement::Magnetic(values.vector()?),
@@ -251,27 +251,27 @@ impl Entries {
             }
             _ => return None,
         };
-        self.message.add(at_ms, measurement);
+        self.push.add(at_ms, measurement);
         Some(())
     }
 
-    /// Returns the message with the arrays of all vectors.
-    fn finish(mut self, origin: &Origin<'_>, payload: &[u8]) -> Message {
-        self.message.number = origin.number();
-        self.message.digest = match self.message.number {
-            // The number identifies the message; hashing the payload would take a large part of the
+    /// Returns the push with the arrays of all vectors.
+    fn finish(mut self, origin: &Origin<'_>, payload: &[u8]) -> Push {
+        self.push.number = origin.number();
+        self.push.digest = match self.push.number {
+            // The number identifies the push; hashing the payload would take a large part of the
             // time.
-            Some(MessageNumber { recording, number }) => {
+            Some(PushNumber { recording, number }) => {
                 digest_of(&[recording.to_be_bytes(), u64::from(number).to_be_bytes()].concat())
             }
             None => digest_of(payload),
         };
-        self.vectors.into_arrays(&mut self.message);
-        self.message.sorted()
+        self.vectors.into_arrays(&mut self.push);
+        self.push.sorted()
     }
 }
 
-/// The fields of a push that identify the message.
+/// The fields that identify a push.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Origin<'a> {
     message_id: Option<i64>,
@@ -280,11 +280,11 @@ struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn number(&self) -> Option<MessageNumber> {
+    fn number(&self) -> Option<PushNumber> {
         let session_id = self.session_id?;
         let number = u32::try_from(self.message_id?).ok()?;
         let recording = digest_of(format!("{session_id} {}", self.device_id).as_bytes());
-        Some(MessageNumber { recording, number })
+        Some(PushNumber { recording, number })
     }
 }
 
@@ -293,15 +293,15 @@ impl Origin<'_> {
 /// # Errors
 ///
 /// Returns an error if the payload is not JSON, or has no `payload`.
-pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+pub fn read(payload: &[u8]) -> Result<Push, PayloadError> {
     match scan(payload) {
-        Some(message) => Ok(message),
+        Some(push) => Ok(push),
         None => lenient::read(payload),
     }
 }
 
 /// Reads a push in one pass. Returns `None` at the first irregularity.
-fn scan(payload: &[u8]) -> Option<Message> {
+fn scan(payload: &[u8]) -> Option<Push> {
     let mut scanner = Scanner::new(payload);
     let mut origin = Origin::default();
     let mut entries = None;

@@ -1,12 +1,12 @@
-//! Assigns each reading to a session, and each message to a `seq`.
+//! Assigns each reading to a session, and each push to a `seq`.
 //!
-//! The state is stored before any effect, and the same message always leads to the same session and
-//! `seq`: a numbered message by its number, any other by its digest. So a process may be killed at
-//! any point; the app received no response and sends the message again.
+//! The state is stored before any effect, and the same push always leads to the same session and
+//! `seq`: a numbered push by its number, any other by its digest. So a process may be killed at
+//! any point; the app received no response and sends the push again.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    BATCH_SEQ_MAX, CLOCK_AHEAD_MS_MAX, RECORDER_MESSAGES_KNOWN_MAX, RECORDER_RUNS_MAX,
+    BATCH_SEQ_MAX, CLOCK_AHEAD_MS_MAX, RECORDER_PUSHES_KNOWN_MAX, RECORDER_RUNS_MAX,
     RECORDER_SESSIONS_KNOWN_MAX, RECORDER_STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::sample::Kind;
@@ -14,18 +14,18 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::message::{self, Measurement, Message, MessageNumber, Reading};
-use super::rates::{self, MessageCounts};
+use super::push::{self, Measurement, Push, PushNumber, Reading};
+use super::rates::{self, PushCounts};
 
-/// The maximum number of missing first messages of a recording for which the recorder waits: they
+/// The maximum number of missing first pushes of a recording for which the recorder waits: they
 /// are in flight concurrently with the first one to arrive.
-const FIRST_MESSAGES_AWAITED_MAX: u32 = 8;
-/// The readings of awaited messages lie at most this long before the first message to arrive.
-const FIRST_MESSAGES_AWAITED_MS_MAX: i64 = 60_000;
-/// The number of recent messages from which the received rates are computed.
-const RATE_MESSAGES_MAX: usize = 8;
+const FIRST_PUSHES_AWAITED_MAX: u32 = 8;
+/// The readings of awaited pushes lie at most this long before the first push to arrive.
+const FIRST_PUSHES_AWAITED_MS_MAX: i64 = 60_000;
+/// The number of recent pushes from which the received rates are computed.
+const RATE_PUSHES_MAX: usize = 8;
 
-/// A run of messages of one recording that are stored under consecutive numbers.
+/// A run of pushes of one recording that are stored under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Run {
     recording: u64,
@@ -36,7 +36,7 @@ struct Run {
 }
 
 impl Run {
-    fn seq_of(&self, number: MessageNumber) -> Option<u32> {
+    fn seq_of(&self, number: PushNumber) -> Option<u32> {
         let place = number.number.checked_sub(self.first_number)?;
         let seq = self.first_seq.checked_add(place)?;
         let is_within = self.end_seq.is_none_or(|end| seq < end) && seq <= BATCH_SEQ_MAX;
@@ -63,11 +63,11 @@ pub struct RecordedSession {
     /// Whether the service ended the session because of silence; it still accepts the data that the
     /// phone has buffered.
     is_idle: bool,
-    /// Whether the session began with awaited messages, which precede the first one to arrive.
+    /// Whether the session began with awaited pushes, which precede the first one to arrive.
     awaits_first: bool,
     next_seq: u32,
     runs: Vec<Run>,
-    /// The digest and `seq` of messages without a usable number, oldest first.
+    /// The digest and `seq` of pushes without a usable number, oldest first.
     known: Vec<(u64, u32)>,
 }
 
@@ -90,19 +90,19 @@ impl RecordedSession {
         }
     }
 
-    /// Returns the `seq` of a message, the same on every arrival.
-    fn seq_of(&mut self, message: &Message) -> u32 {
-        let numbered = message.number.and_then(|number| {
+    /// Returns the `seq` of a push, the same on every arrival.
+    fn seq_of(&mut self, push: &Push) -> u32 {
+        let numbered = push.number.and_then(|number| {
             let known = self.runs.iter().rev().find_map(|run| run.seq_of(number));
             known.or_else(|| self.begin_run(number))
         });
-        let seq = numbered.unwrap_or_else(|| self.seq_of_digest(message.digest));
+        let seq = numbered.unwrap_or_else(|| self.seq_of_digest(push.digest));
         self.next_seq = self.next_seq.max(seq.saturating_add(1));
         seq
     }
 
     /// Begins a run at a number that is higher than those of the recording's existing runs.
-    fn begin_run(&mut self, number: MessageNumber) -> Option<u32> {
+    fn begin_run(&mut self, number: PushNumber) -> Option<u32> {
         let mut of_recording = self
             .runs
             .iter()
@@ -129,7 +129,7 @@ impl RecordedSession {
         run.seq_of(number)
     }
 
-    /// Ends the last run, because a message without its next number follows.
+    /// Ends the last run, because a push without its next number follows.
     fn close_run(&mut self) {
         if let Some(run) = self.runs.last_mut()
             && run.end_seq.is_none()
@@ -138,13 +138,13 @@ impl RecordedSession {
         }
     }
 
-    /// Returns the `seq` of a message without a usable number, by its digest.
+    /// Returns the `seq` of a push without a usable number, by its digest.
     fn seq_of_digest(&mut self, digest: u64) -> u32 {
         if let Some(&(_, seq)) = self.known.iter().find(|(known, _)| *known == digest) {
             return seq;
         }
         self.close_run();
-        if self.known.len() >= RECORDER_MESSAGES_KNOWN_MAX {
+        if self.known.len() >= RECORDER_PUSHES_KNOWN_MAX {
             self.known.remove(0);
         }
         let seq = self.next_seq.min(BATCH_SEQ_MAX);
@@ -190,7 +190,7 @@ impl Append<'_> {
     /// Returns the batch of a session that began at `started_at_ms` of the phone's clock.
     #[must_use]
     pub fn pack(&self, started_at_ms: i64) -> PackedBatch {
-        message::pack(self.readings, started_at_ms, self.skipped)
+        push::pack(self.readings, started_at_ms, self.skipped)
     }
 }
 
@@ -203,7 +203,7 @@ pub struct Stop {
     pub ended_at_ms: i64,
 }
 
-/// The steps for one message: open, then append, then stop. Repeating them changes nothing.
+/// The steps for one push: open, then append, then stop. Repeating them changes nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan<'m> {
     /// The sessions to create, in order.
@@ -221,10 +221,10 @@ pub struct RecorderState {
     /// The sessions, newest last.
     sessions: Vec<RecordedSession>,
     opened: u32,
-    /// The arrival time of the last message, by the service's clock.
+    /// The arrival time of the last push, by the service's clock.
     pub last_heard_at: Option<TimestampMs>,
     #[serde(rename = "heard")]
-    counts: Vec<MessageCounts>,
+    counts: Vec<PushCounts>,
 }
 
 impl RecorderState {
@@ -272,28 +272,28 @@ impl RecorderState {
         }
     }
 
-    /// Processes a message that arrived at `now`. `idle_ms` is `session.idle_timeout`.
-    pub fn plan<'m>(&mut self, message: &'m Message, idle_ms: i64, now: TimestampMs) -> Plan<'m> {
-        self.record_arrival(message, now);
+    /// Processes a push that arrived at `now`. `idle_ms` is `session.idle_timeout`.
+    pub fn plan<'m>(&mut self, push: &'m Push, idle_ms: i64, now: TimestampMs) -> Plan<'m> {
+        self.record_arrival(push, now);
         let mut plan = Plan::default();
-        let mut skipped = message.skipped;
-        let mut ends = message.ends_at_ms.iter().copied().peekable();
+        let mut skipped = push.skipped;
+        let mut ends = push.ends_at_ms.iter().copied().peekable();
         let (mut begin, mut current) = (0, None);
-        for (place, reading) in message.readings.iter().enumerate() {
+        for (place, reading) in push.readings.iter().enumerate() {
             while let Some(ended_at_ms) = ends.next_if(|&end| end < reading.at_ms) {
                 self.end(ended_at_ms, &mut plan);
             }
-            let target = self.session_of(reading, message, idle_ms, now, &mut plan);
+            let target = self.session_of(reading, push, idle_ms, now, &mut plan);
             if target != current {
-                self.append(current, message, begin..place, &mut skipped, &mut plan);
+                self.append(current, push, begin..place, &mut skipped, &mut plan);
                 (begin, current) = (place, target);
             }
             if let Some(session) = target.and_then(|ordinal| self.session_mut(ordinal)) {
                 session.last_at_ms = session.last_at_ms.max(reading.at_ms);
             }
         }
-        let rest = begin..message.readings.len();
-        self.append(current, message, rest, &mut skipped, &mut plan);
+        let rest = begin..push.readings.len();
+        self.append(current, push, rest, &mut skipped, &mut plan);
         for ended_at_ms in ends {
             self.end(ended_at_ms, &mut plan);
         }
@@ -306,7 +306,7 @@ impl RecorderState {
     fn session_of(
         &mut self,
         reading: &Reading,
-        message: &Message,
+        push: &Push,
         idle_ms: i64,
         now: TimestampMs,
         plan: &mut Plan<'_>,
@@ -341,20 +341,14 @@ impl RecorderState {
         }
         // A word alone does not open a session: it is often sent twice.
         let is_word = matches!(reading.measurement, Measurement::Mark(_));
-        (!is_word).then(|| self.open(at_ms, message, now, plan))
+        (!is_word).then(|| self.open(at_ms, push, now, plan))
     }
 
     /// Opens a session with a reading at `at_ms`, and returns its ordinal.
-    fn open(
-        &mut self,
-        at_ms: i64,
-        message: &Message,
-        now: TimestampMs,
-        plan: &mut Plan<'_>,
-    ) -> u32 {
+    fn open(&mut self, at_ms: i64, push: &Push, now: TimestampMs, plan: &mut Plan<'_>) -> u32 {
         let ordinal = self.opened;
         self.opened = self.opened.saturating_add(1);
-        let awaited_ms = self.awaited_ms(at_ms, message);
+        let awaited_ms = self.awaited_ms(at_ms, push);
         let started_at_ms = at_ms.saturating_sub(awaited_ms);
         // The phone's clock may be wrong, but the times within the session are still right.
         let is_ahead = started_at_ms > now.plus_ms(CLOCK_AHEAD_MS_MAX).0;
@@ -388,39 +382,39 @@ impl RecorderState {
         ordinal
     }
 
-    /// Returns the time from the start of a recording to its first message to arrive: the duration
-    /// of the missing messages, if they are few and no session has any message of the recording.
-    fn awaited_ms(&self, at_ms: i64, message: &Message) -> i64 {
-        let Some(number) = message.number else {
+    /// Returns the time from the start of a recording to its first push to arrive: the duration
+    /// of the missing pushes, if they are few and no session has any push of the recording.
+    fn awaited_ms(&self, at_ms: i64, push: &Push) -> i64 {
+        let Some(number) = push.number else {
             return 0;
         };
         let is_known = |session: &RecordedSession| {
             let mut runs = session.runs.iter();
             runs.any(|run| run.recording == number.recording)
         };
-        if number.number > FIRST_MESSAGES_AWAITED_MAX || self.sessions.iter().any(is_known) {
+        if number.number > FIRST_PUSHES_AWAITED_MAX || self.sessions.iter().any(is_known) {
             return 0;
         }
-        let last_ms = message.readings.last().map_or(at_ms, |last| last.at_ms);
+        let last_ms = push.readings.last().map_or(at_ms, |last| last.at_ms);
         let length_ms = last_ms.saturating_sub(at_ms).max(0);
-        // The interval to the next message equals the interval between readings.
-        let between = i64::try_from(message.readings.len().saturating_sub(1)).unwrap_or(i64::MAX);
+        // The interval to the next push equals the interval between readings.
+        let between = i64::try_from(push.readings.len().saturating_sub(1)).unwrap_or(i64::MAX);
         let period_ms = length_ms.saturating_add(length_ms / between.max(1));
         period_ms
             .saturating_mul(i64::from(number.number))
-            .min(FIRST_MESSAGES_AWAITED_MS_MAX)
+            .min(FIRST_PUSHES_AWAITED_MS_MAX)
     }
 
-    /// Adds a range of the message's readings to the plan, as a batch of a session.
+    /// Adds a range of the push's readings to the plan, as a batch of a session.
     fn append<'m>(
         &mut self,
         ordinal: Option<u32>,
-        message: &'m Message,
+        push: &'m Push,
         range: std::ops::Range<usize>,
         skipped: &mut u32,
         plan: &mut Plan<'m>,
     ) {
-        let readings = message.readings.get(range).unwrap_or_default();
+        let readings = push.readings.get(range).unwrap_or_default();
         if readings.is_empty() {
             return;
         }
@@ -429,7 +423,7 @@ impl RecorderState {
         };
         plan.appends.push(Append {
             ordinal: session.ordinal,
-            seq: session.seq_of(message),
+            seq: session.seq_of(push),
             readings,
             skipped: std::mem::take(skipped),
         });
@@ -453,19 +447,19 @@ impl RecorderState {
         }
     }
 
-    /// Records the arrival of a message, and counts its values.
-    fn record_arrival(&mut self, message: &Message, now: TimestampMs) {
+    /// Records the arrival of a push, and counts its values.
+    fn record_arrival(&mut self, push: &Push, now: TimestampMs) {
         self.last_heard_at = self.last_heard_at.max(Some(now));
-        let Some(counts) = MessageCounts::of(message) else {
+        let Some(counts) = PushCounts::of(push) else {
             return;
         };
-        if self.counts.len() >= RATE_MESSAGES_MAX {
+        if self.counts.len() >= RATE_PUSHES_MAX {
             self.counts.remove(0);
         }
         self.counts.push(counts);
     }
 
-    /// Returns the received values per second, by kind, over the last messages.
+    /// Returns the received values per second, by kind, over the last pushes.
     #[must_use]
     pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
         rates::rates_hz(&self.counts)

@@ -1,3 +1,5 @@
+//! Tests the formats of the recording apps and the planning of their readings.
+
 mod formats;
 mod planning;
 mod scanned;

@@ -11,9 +11,7 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, parsed, text};
-use super::message::{
-    Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
-};
+use super::push::{Measurement, PayloadError, Push, activity, fix, is_end_word, not_negative};
 use super::time::{time_ms, time_of};
 
 /// The number of metres per second in a knot.
@@ -28,8 +26,8 @@ pub type Fields = [(String, String)];
 /// # Errors
 ///
 /// Returns an error if a position has no time.
-pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
-    let mut message = Message::of(payload);
+pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Push, PayloadError> {
+    let mut push = Push::of(payload);
     let field = |names: &[&str]| {
         let mut fields = fields.iter();
         fields
@@ -48,7 +46,7 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadErro
     let at_ms = field(&["timestamp"]).and_then(time_ms);
     let event = field(&["event"]).filter(|event| !event.is_empty());
     if place.is_none() && event.is_none() {
-        return Ok(message);
+        return Ok(push);
     }
     let at_ms = at_ms.ok_or(PayloadError::Missing("timestamp"))?;
     if let Some((lat, lng)) = place {
@@ -60,18 +58,18 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadErro
             mock: matches!(field(&["mock"]), Some("true" | "1")),
             ..fix(lat, lng)
         };
-        message.add(at_ms, Measurement::Location(location));
+        push.add(at_ms, Measurement::Location(location));
     }
     if let Some(event) = event {
-        add_event(&mut message, at_ms, event);
+        add_event(&mut push, at_ms, event);
     }
-    Ok(message.sorted())
+    Ok(push.sorted())
 }
 
 /// Adds an event of the app as a mark only if it ends the session: other events concern the app.
-fn add_event(message: &mut Message, at_ms: i64, event: &str) {
+fn add_event(push: &mut Push, at_ms: i64, event: &str) {
     if is_end_word(event) {
-        message.add_word(at_ms, event);
+        push.add_word(at_ms, event);
     }
 }
 
@@ -81,34 +79,34 @@ fn add_event(message: &mut Message, at_ms: i64, event: &str) {
 /// # Errors
 ///
 /// Returns an error if the payload is not JSON, or neither an object nor an array.
-pub fn read_json(payload: &[u8]) -> Result<Message, PayloadError> {
+pub fn read_json(payload: &[u8]) -> Result<Push, PayloadError> {
     match scan::scan(payload) {
-        Some(message) => Ok(message),
+        Some(push) => Ok(push),
         None => read_lenient(payload),
     }
 }
 
 /// Reads a payload that [`scan`] does not read: with escapes, or with values of unexpected types.
-pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Push, PayloadError> {
     let value = parsed(payload)?;
-    let mut message = Message::of(payload);
+    let mut push = Push::of(payload);
     match &value {
         Value::Array(positions) => positions
             .iter()
-            .for_each(|position| read_position(&mut message, position)),
-        Value::Object(_) => read_position(&mut message, &value),
+            .for_each(|position| read_position(&mut push, position)),
+        Value::Object(_) => read_position(&mut push, &value),
         _ => return Err(PayloadError::Missing("position")),
     }
-    Ok(message.sorted())
+    Ok(push.sorted())
 }
 
-fn read_position(message: &mut Message, position: &Value) {
+fn read_position(push: &mut Push, position: &Value) {
     match position.get("location") {
         Some(Value::Array(locations)) => locations
             .iter()
-            .for_each(|location| read_with_coords(message, location)),
-        Some(location) => read_with_coords(message, location),
-        None => read_flat(message, position),
+            .for_each(|location| read_with_coords(push, location)),
+        Some(location) => read_with_coords(push, location),
+        None => read_flat(push, position),
     }
 }
 
@@ -130,10 +128,10 @@ struct Position<'a> {
 }
 
 impl Position<'_> {
-    /// Adds the position to a message; its speed is in units of `speed_mps` metres per second.
-    fn add_to(&self, message: &mut Message, speed_mps: f32) {
+    /// Adds the position to a push; its speed is in units of `speed_mps` metres per second.
+    fn add_to(&self, push: &mut Push, speed_mps: f32) {
         let Some(at_ms) = self.at_ms else {
-            return message.skip();
+            return push.skip();
         };
         if let Some((lat, lng)) = self.lat.zip(self.lng) {
             let location = Location {
@@ -144,21 +142,21 @@ impl Position<'_> {
                 mock: self.is_mock,
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measurement::Location(location));
+            push.add(at_ms, Measurement::Location(location));
         }
         if let Some(activity_type) = self.activity.and_then(activity) {
             let percent = self.activity_percent.unwrap_or(0.0);
             let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
-            message.add(at_ms, Measurement::Activity(activity_type, confidence));
+            push.add(at_ms, Measurement::Activity(activity_type, confidence));
         }
         for event in [self.event, self.extra_event].into_iter().flatten() {
-            add_event(message, at_ms, event);
+            add_event(push, at_ms, event);
         }
     }
 }
 
 /// Reads a position of the SDK: speed in knots.
-fn read_flat(message: &mut Message, position: &Value) {
+fn read_flat(push: &mut Push, position: &Value) {
     let read = Position {
         at_ms: time_of(position.get("timestamp")),
         lat: number(position, "lat"),
@@ -171,11 +169,11 @@ fn read_flat(message: &mut Message, position: &Value) {
         event: text(position, "event"),
         ..Position::default()
     };
-    read.add_to(message, KNOT_MPS as f32);
+    read.add_to(push, KNOT_MPS as f32);
 }
 
 /// Reads a position with `coords`: speed in metres per second, or -1 for none.
-fn read_with_coords(message: &mut Message, location: &Value) {
+fn read_with_coords(push: &mut Push, location: &Value) {
     let part = |name: &str| location.get(name).unwrap_or(&Value::Null);
     let (coords, recognised) = (part("coords"), part("activity"));
     let read = Position {
@@ -192,7 +190,7 @@ fn read_with_coords(message: &mut Message, location: &Value) {
         activity: text(recognised, "type"),
         activity_percent: number(recognised, "confidence"),
     };
-    read.add_to(message, 1.0);
+    read.add_to(push, 1.0);
 }
 
 fn is_true(object: &Value, name: &str) -> bool {

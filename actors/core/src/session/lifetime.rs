@@ -32,7 +32,7 @@ pub struct RecordedTimes {
     /// The time at which the phone started the session.
     pub started_at: TimestampMs,
     /// The time at which the last batch was received, or the session was created.
-    pub heard_at: TimestampMs,
+    pub last_received_at: TimestampMs,
 }
 
 /// The silence and the age of a session, by a clock that does not jump.
@@ -111,10 +111,13 @@ impl Lifetime {
         let idle_left_ms = self.idle_ms - elapsed.silent_ms;
         let age_left_ms = self.max_ms - elapsed.age_ms;
         let (reason, ended_at) = if idle_left_ms <= 0 && idle_left_ms <= age_left_ms {
-            (EndReason::Idle, times.heard_at)
+            (EndReason::Idle, times.last_received_at)
         } else if age_left_ms <= 0 {
             let too_old_at = times.created_at.plus_ms(self.max_ms);
-            (EndReason::TooLong, too_old_at.min(now).max(times.heard_at))
+            (
+                EndReason::TooLong,
+                too_old_at.min(now).max(times.last_received_at),
+            )
         } else {
             return None;
         };
@@ -137,22 +140,22 @@ mod tests {
         max_ms: 5_000,
     };
 
-    fn times(heard_ms: i64) -> RecordedTimes {
+    fn times(received_ms: i64) -> RecordedTimes {
         RecordedTimes {
             created_at: TimestampMs(0),
             started_at: TimestampMs(0),
-            heard_at: TimestampMs(heard_ms),
+            last_received_at: TimestampMs(received_ms),
         }
     }
 
-    /// Ends a session that was created at 0 by both clocks and last received data at `heard_ms`, at
+    /// Ends a session that was created at 0 by both clocks and last received data at `received_ms`, at
     /// `now_ms`.
-    fn end(heard_ms: i64, now_ms: i64) -> Option<(EndReason, i64)> {
+    fn end(received_ms: i64, now_ms: i64) -> Option<(EndReason, i64)> {
         let elapsed = Elapsed {
-            silent_ms: now_ms - heard_ms,
+            silent_ms: now_ms - received_ms,
             age_ms: now_ms,
         };
-        let end = LIFETIME.end(times(heard_ms), elapsed, TimestampMs(now_ms))?;
+        let end = LIFETIME.end(times(received_ms), elapsed, TimestampMs(now_ms))?;
         Some((end.reason, end.ended_at.0))
     }
 
@@ -251,10 +254,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_wall_clock_never_ends_a_session(now_ms in any::<i32>(), heard_ms in any::<i32>(), silent_ms in 0_i64..1_000, age_ms in 0_i64..5_000) {
+        fn the_wall_clock_never_ends_a_session(now_ms in any::<i32>(), received_ms in any::<i32>(), silent_ms in 0_i64..1_000, age_ms in 0_i64..5_000) {
             let elapsed = Elapsed { silent_ms, age_ms };
             let now = TimestampMs(i64::from(now_ms));
-            prop_assert_eq!(LIFETIME.end(times(i64::from(heard_ms)), elapsed, now), None);
+            prop_assert_eq!(LIFETIME.end(times(i64::from(received_ms)), elapsed, now), None);
         }
 
         #[test]

@@ -300,7 +300,7 @@ impl EndpointMachine {
         under_way.into_iter().chain(ready).chain(due).min()
     }
 
-    /// Checks what the machine remembers about the lanes in progress against the lanes themselves.
+    /// Checks the counts of the lanes in progress against the lanes themselves.
     #[cfg(test)]
     pub(super) fn check(&self) {
         self.in_progress.check();

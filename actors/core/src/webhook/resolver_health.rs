@@ -26,9 +26,9 @@ pub enum Canary {
     Failed,
 }
 
-/// The cause of a lookup that failed without a definite answer.
+/// The party at fault for a lookup that failed without a definite answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
+pub enum AtFault {
     /// The name servers of the name's domain do not answer.
     Name,
     /// The node's resolver is unavailable.
@@ -78,9 +78,9 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         self.answered_at_ms.is_some_and(|at| at >= begun_at_ms)
     }
 
-    /// Decides the cause of the failure of a lookup that began at `begun_at_ms` and failed now
+    /// Decides the party at fault for a lookup that began at `begun_at_ms` and failed now
     /// without a definite answer. `resolved_recently` says whether the name had an address not long
-    /// ago. `canary` was asked after the failure; it is not needed if [`Self::has_answered_since`].
+    /// ago. `canary` was queried after the failure; it is not needed if [`Self::has_answered_since`].
     pub fn on_failure(
         &mut self,
         tenant: K,
@@ -88,9 +88,9 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         begun_at_ms: u64,
         now_ms: u64,
         canary: Option<Canary>,
-    ) -> Blame {
+    ) -> AtFault {
         if self.has_answered_since(begun_at_ms) {
-            return Blame::Name;
+            return AtFault::Name;
         }
         self.failed_at_ms
             .retain(|_, at| now_ms.saturating_sub(*at) < FAILURE_COUNTS_MS);
@@ -101,9 +101,9 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         let all_fail = self.failed_at_ms.len() >= TENANTS_FAILING_MIN;
         self.is_away = all_fail || canary != Some(Canary::Answered);
         if self.is_away {
-            Blame::Resolver
+            AtFault::Resolver
         } else {
-            Blame::Name
+            AtFault::Name
         }
     }
 }
@@ -120,18 +120,18 @@ mod tests {
         let failed = Some(Canary::Failed);
         assert_eq!(
             health.on_failure(1, true, 0, 3_000, failed),
-            Blame::Resolver
+            AtFault::Resolver
         );
         assert!(health.is_away());
         let answered = Some(Canary::Answered);
         assert_eq!(
             health.on_failure(1, true, 3_000, 6_000, answered),
-            Blame::Name
+            AtFault::Name
         );
         assert!(!health.is_away());
         assert_eq!(
             health.on_failure(1, true, 6_000, 9_000, None),
-            Blame::Resolver
+            AtFault::Resolver
         );
         assert!(health.on_answer(9_001), "the resolver is back");
         assert!(!health.on_answer(9_002), "it was there before");
@@ -141,26 +141,32 @@ mod tests {
     fn failures_of_several_tenants_without_a_success_are_ours() {
         let mut health = ResolverHealth::default();
         let answered = Some(Canary::Answered);
-        assert_eq!(health.on_failure(1, true, 0, 3_000, answered), Blame::Name);
-        assert_eq!(health.on_failure(2, true, 0, 3_100, answered), Blame::Name);
+        assert_eq!(
+            health.on_failure(1, true, 0, 3_000, answered),
+            AtFault::Name
+        );
+        assert_eq!(
+            health.on_failure(2, true, 0, 3_100, answered),
+            AtFault::Name
+        );
         assert_eq!(
             health.on_failure(3, true, 0, 3_200, answered),
-            Blame::Resolver
+            AtFault::Resolver
         );
         health.on_answer(3_300);
-        assert_eq!(health.on_failure(4, true, 0, 3_400, None), Blame::Name);
+        assert_eq!(health.on_failure(4, true, 0, 3_400, None), AtFault::Name);
         assert_eq!(
             health.on_failure(4, true, 3_400, 6_000, answered),
-            Blame::Name
+            AtFault::Name
         );
         // The failures are too far apart to belong to one outage.
         assert_eq!(
             health.on_failure(5, true, 60_000, 66_000, answered),
-            Blame::Name
+            AtFault::Name
         );
         assert_eq!(
             health.on_failure(6, true, 60_000, 66_001, answered),
-            Blame::Name
+            AtFault::Name
         );
     }
 
@@ -168,8 +174,8 @@ mod tests {
     fn names_that_are_dead_for_long_do_not_count_however_many_tenants_have_them() {
         let mut health = ResolverHealth::default();
         for tenant in 0..10 {
-            let blame = health.on_failure(tenant, false, 0, 3_000, Some(Canary::Answered));
-            assert_eq!(blame, Blame::Name);
+            let at_fault = health.on_failure(tenant, false, 0, 3_000, Some(Canary::Answered));
+            assert_eq!(at_fault, AtFault::Name);
         }
         assert!(!health.is_away());
     }
@@ -178,13 +184,13 @@ mod tests {
         /// One tenant alone never makes the node's resolver seem unavailable while the canary is
         /// answered.
         #[test]
-        fn one_tenant_with_dead_names_is_to_blame(times in proptest::collection::vec(0..10_000_u64, 1..200)) {
+        fn one_tenant_with_dead_names_is_at_fault(times in proptest::collection::vec(0..10_000_u64, 1..200)) {
             let mut health = ResolverHealth::default();
             let mut now_ms = 0;
             for step in times {
                 now_ms += step;
-                let blame = health.on_failure(1, true, now_ms, now_ms + 3_000, Some(Canary::Answered));
-                prop_assert_eq!(blame, Blame::Name);
+                let at_fault = health.on_failure(1, true, now_ms, now_ms + 3_000, Some(Canary::Answered));
+                prop_assert_eq!(at_fault, AtFault::Name);
             }
         }
     }

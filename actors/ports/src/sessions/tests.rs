@@ -1,3 +1,5 @@
+//! Tests that rows of earlier releases are read.
+
 use serde::{Deserialize, Serialize};
 
 use super::*;

@@ -180,13 +180,13 @@ impl Chains {
         }
         let is_created = created?;
         if is_created {
-            self.note(tenant, group.head()).await;
+            self.record_end(tenant, group.head()).await;
         }
         Ok(is_created)
     }
 
     /// Records the end of the chain. A reader that finds an older record continues from there.
-    async fn note(&self, tenant: Tenant, head: Head) {
+    async fn record_end(&self, tenant: Tenant, head: Head) {
         {
             let mut heads = self.heads();
             if heads.len() >= HEADS_MAX {

@@ -37,7 +37,7 @@ pub(crate) async fn expire(
                         return Ok(removed);
                     };
                     // From here on, a check accepts that older groups are missing.
-                    note(store, tenant, expired).await?;
+                    record_expired(store, tenant, expired).await?;
                     *until.insert(expired)
                 }
             };
@@ -65,7 +65,11 @@ pub(super) async fn expired_until(
 }
 
 /// Records that groups up to a time are removed.
-async fn note(store: &Arc<dyn Store>, tenant: Tenant, until: TimestampMs) -> StoreResult<()> {
+async fn record_expired(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    until: TimestampMs,
+) -> StoreResult<()> {
     loop {
         let (noted, stored) = noted(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
         if noted >= until {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use porchlight_core::audit::{ChainName, Fault, Filter, HashedLine, Place, Verified, Verifier};
+use porchlight_core::audit::{
+    ChainName, Fault, Filter, HashedLine, LinePosition, Verified, Verifier,
+};
 use porchlight_ports::{Store, StoreError, StoreResult};
 use porchlight_schema::limits::{AUDIT_PAGE_GROUPS_MAX, AUDIT_PART_GROUPS};
 use porchlight_schema::session::{Env, Tenant};
@@ -19,7 +21,7 @@ pub struct AuditPage {
     /// The lines of the page.
     pub lines: Vec<HashedLine>,
     /// The line after which the next page begins; `None` at the end of the log.
-    pub next: Option<Place>,
+    pub next: Option<LinePosition>,
 }
 
 /// The result of checking one chain.
@@ -59,19 +61,19 @@ impl AuditLog {
         tenant: Tenant,
         filter: &Filter,
         limit: u32,
-        after: Option<Place>,
+        after: Option<LinePosition>,
     ) -> StoreResult<AuditPage> {
         let extent = extent(self.store(), tenant).await?;
         let limit = limit as usize;
-        // The lines before this place have yet to be listed.
-        let mut before = after.unwrap_or(Place {
+        // The lines before this position have yet to be listed.
+        let mut before = after.unwrap_or(LinePosition {
             group: extent.head.next,
             line: 0,
         });
         before.group = before.group.min(extent.head.next);
         let (mut lines, mut read) = (Vec::new(), 0);
         loop {
-            // The last group that may contain lines before that place.
+            // The last group that may contain lines before that position.
             let Some(newest) = last_group(before) else {
                 return Ok(AuditPage { lines, next: None });
             };
@@ -84,12 +86,12 @@ impl AuditLog {
                 if filter.is_past(group) {
                     return Ok(AuditPage { lines, next: None });
                 }
-                for place in (0..group.len()).rev() {
-                    let at = Place {
+                for index in (0..group.len()).rev() {
+                    let at = LinePosition {
                         group: group.number,
-                        line: u32::try_from(place).unwrap_or(u32::MAX),
+                        line: u32::try_from(index).unwrap_or(u32::MAX),
                     };
-                    let line = group.line(place).filter(|_| at < before);
+                    let line = group.line(index).filter(|_| at < before);
                     let Some(line) = line.filter(|line| filter.takes(&line.line)) else {
                         continue;
                     };
@@ -103,7 +105,7 @@ impl AuditLog {
                     before = at;
                 }
             }
-            before = Place {
+            before = LinePosition {
                 group: part * AUDIT_PART_GROUPS,
                 line: 0,
             };
@@ -187,9 +189,9 @@ async fn verify_chain(
     }
 }
 
-/// Returns the last group that has lines before this place, or `None` for the first place of a
+/// Returns the last group that has lines before this position, or `None` for the first position of a
 /// chain.
-fn last_group(before: Place) -> Option<u64> {
+fn last_group(before: LinePosition) -> Option<u64> {
     if before.line > 0 {
         Some(before.group)
     } else {

@@ -160,7 +160,7 @@ impl Registry {
     ) -> Result<T, AskError> {
         let answer = async {
             loop {
-                handle.note_request(self.inner.ports.clock.uptime_ms());
+                handle.record_request(self.inner.ports.clock.uptime_ms());
                 if let Some(actor) = self.actor_of(handle)
                     && let Some(answer) = request(actor).await
                 {

@@ -7,7 +7,7 @@ use super::Registry;
 use crate::session::send;
 
 impl Registry {
-    /// Forgets a session that is being erased and stops its actor, which writes nothing. If another
+    /// Removes a session that is being erased and stops its actor, which writes nothing. If another
     /// node acts for the session, that node reconciles it.
     pub(crate) fn drop_erased(&self, session_id: SessionId) {
         let live = self.inner.directory.remove_live(session_id);

@@ -67,7 +67,7 @@ impl Registry {
     pub(super) fn on_deadline(&self, handle: Arc<SessionHandle>, on_due: &OnDue) {
         if !self.acts_for(handle.session_id) {
             ClusterMetrics::get().on_stale(Stale::Deadline);
-            self.forget(&handle);
+            self.drop_session(&handle);
             return;
         }
         let uptime_ms = self.inner.ports.clock.uptime_ms();
@@ -88,7 +88,7 @@ impl Registry {
             StateMove::Evict => self.evict(&handle),
         }
         if reconciles {
-            handle.note_reconciled(uptime_ms);
+            handle.record_reconciled(uptime_ms);
             self.reconcile_silent(Arc::clone(&handle));
         }
         self.arm(&handle);

@@ -117,8 +117,8 @@ impl Registry {
             Some(row) if self.handle(session_id).is_none() => {
                 let newest = store.newest(session_id).await?;
                 let created_at = row.start.created_at;
-                let heard_at = newest.map_or(created_at, |(_, received_at)| received_at);
-                let handle = self.adopt(&row, heard_at.max(created_at));
+                let last_received_at = newest.map_or(created_at, |(_, received_at)| received_at);
+                let handle = self.adopt(&row, last_received_at.max(created_at));
                 if newest.is_some() {
                     self.actor_of(&handle);
                 }

@@ -58,7 +58,7 @@ impl Registry {
         handles
     }
 
-    /// Lets the sessions of these shards write their snapshots, then stops and forgets them.
+    /// Lets the sessions of these shards write their snapshots, then stops and removes them.
     /// Returns the number of written snapshots.
     pub(crate) async fn drain_shards(&self, shards: ShardSet) -> usize {
         let handles = self.close_shards(shards);
@@ -101,8 +101,8 @@ impl Registry {
         drained
     }
 
-    /// Forgets a session that this process no longer acts for.
-    pub(super) fn forget(&self, handle: &Arc<SessionHandle>) {
+    /// Removes a session for which this process no longer acts, and stops its actor, which writes nothing.
+    pub(super) fn drop_session(&self, handle: &Arc<SessionHandle>) {
         self.inner.directory.remove_live(handle.session_id);
         if let Some(actor) = handle.slot().actor.take() {
             send::send_finish(&actor, StopReason::LostOwnership);
@@ -116,13 +116,18 @@ impl Registry {
         if let Some((_, received_at)) = newest {
             self.touch_found(handle, received_at);
         }
-        let silent_ms = self.inner.ports.clock.now().since_ms(handle.heard_at());
+        let silent_ms = self
+            .inner
+            .ports
+            .clock
+            .now()
+            .since_ms(handle.last_received_at());
         if silent_ms < EVICT_AFTER_MS {
             // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
             // If the shard was lost meanwhile, nothing else would stop the actor.
             if self.handle(handle.session_id).is_none() {
-                self.forget(handle);
+                self.drop_session(handle);
             }
         }
         Ok(())

@@ -267,8 +267,8 @@ pub(super) async fn score(
         known: knowledge::write(known)?,
         dropped: dropped.unwrap_or_default(),
     };
-    // An erasure has announced itself before it looks for what a score has learned from the session, and
-    // then waits for scores that have not seen it.
+    // An erasure sets its mark before it reads the facts that scores have learned from the session, and
+    // then waits for scores that have not seen the mark.
     if is_erased.is_some_and(|is_erased| is_erased(&start)) {
         return Err(ScoreError::Erased);
     }

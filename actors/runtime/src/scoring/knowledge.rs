@@ -186,7 +186,7 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
 ///
 /// A place does not record the session of a contribution, so contributions of the same courier on
 /// the same day are removed together. The row is locked, because a score writes the place as it has read it.
-pub(crate) async fn forget(
+pub(crate) async fn remove_contributions(
     store: &dyn Store,
     row_locks: &RowLocks,
     start: &SessionStart,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_erasure_forgets_a_place_that_a_score_has_read_before() {
+    async fn an_erasure_removes_its_facts_from_a_place_that_a_score_has_read_before() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let row_locks = Arc::new(RowLocks::default());
         let erased = SessionStart {
@@ -375,12 +375,14 @@ mod tests {
         // A score reads the place with the facts of the erased session.
         let locked = row_locks.lock(vec![key]).await;
         let (of_erasure, locks) = (Arc::clone(&store), Arc::clone(&row_locks));
-        let forgetting =
-            tokio::spawn(async move { forget(&*of_erasure, &locks, &erased, key).await });
+        let removing =
+            tokio::spawn(
+                async move { remove_contributions(&*of_erasure, &locks, &erased, key).await },
+            );
         tokio::time::sleep(Duration::from_millis(20)).await;
         put(&store, key, place(&["erased", "other"])).await;
         drop(locked);
-        assert_eq!(forgetting.await.unwrap().unwrap(), 1);
+        assert_eq!(removing.await.unwrap().unwrap(), 1);
         let left = store.recall(key).await.unwrap();
         assert_eq!(left, Some(place(&["other"])));
     }

@@ -1,10 +1,8 @@
-//! Recorders turn messages of apps on stock phones into batches of sessions. Every decision is
+//! Recorders turn pushes of apps on stock phones into batches of sessions. Every decision is
 //! stored before it is carried out, and each step may be repeated: see
 //! [`porchlight_core::recorder`].
 
-use porchlight_core::recorder::{
-    Append, EndOfSession, Message, Opening, Plan, RecorderState, Stop,
-};
+use porchlight_core::recorder::{Append, EndOfSession, Opening, Plan, Push, RecorderState, Stop};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, RECORDER_STARTED_AT_BACK_MS_MAX};
 use porchlight_schema::session::{Address, EndReason, SessionType, Tenant};
@@ -18,7 +16,7 @@ use crate::registry::AdmitError;
 use crate::stored;
 use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreResult};
 
-/// The maximum number of times a message is planned because another message of its recorder was
+/// The maximum number of times a push is planned because another push of its recorder was
 /// faster.
 const ATTEMPTS_MAX: usize = 16;
 /// The maximum time between the plan of a session, which limits the age of its start, and its start.
@@ -61,7 +59,7 @@ struct Stored<O, S> {
     state: S,
 }
 
-/// The reason why an app's message was not recorded. The app may send it again.
+/// The reason why an app's push was not recorded. The app may send it again.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The recorder has expired or was deleted.
@@ -121,8 +119,8 @@ impl Service {
         self.store().remove_recorder(id).await
     }
 
-    /// Records a message. When this returns, every part of it that a session accepts is durable.
-    pub async fn record(&self, id: RecorderId, message: &Message) -> Result<(), RecordError> {
+    /// Records a push. When this returns, every part of it that a session accepts is durable.
+    pub async fn record(&self, id: RecorderId, push: &Push) -> Result<(), RecordError> {
         let idle_ms = self.registry().ports().lifetime.idle_ms;
         for _ in 0..ATTEMPTS_MAX {
             let now = self.now();
@@ -130,7 +128,7 @@ impl Service {
             let recorder = recorder.filter(|recorder| now < recorder.order.expires_at);
             let mut recorder = recorder.ok_or(RecordError::Gone)?;
             self.refresh_newest_end(&mut recorder.state).await?;
-            let plan = recorder.state.plan(message, idle_ms, now);
+            let plan = recorder.state.plan(push, idle_ms, now);
             for &opening in &plan.openings {
                 let (session_id, started_at_ms) = self.open(&recorder, opening).await?;
                 recorder
@@ -202,7 +200,7 @@ impl Service {
         };
         match self.start(command).await {
             Ok(start) => {
-                // Another message may have created the session first, with a different start.
+                // Another push may have created the session first, with a different start.
                 let differs_ms = start.started_at.since_ms(opening.begins_at);
                 Ok((start.session_id, opening.started_at_ms + differs_ms))
             }

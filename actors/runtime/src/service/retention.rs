@@ -141,7 +141,7 @@ impl TenantRetention<'_> {
         self.rewrite(|policy| policy).await
     }
 
-    /// Replaces the policy and forgets the progress.
+    /// Replaces the policy and resets the progress.
     async fn rewrite(
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,
@@ -213,7 +213,7 @@ impl Service {
     /// Returns an error if the store fails as a whole; removed data stays removed. An error of one
     /// organization does not keep the sweep from the others.
     pub async fn apply_retention(&self, swept: &mut Swept) -> StoreResult<()> {
-        self.note_sweep().await?;
+        self.record_sweep().await?;
         let mut after = Some(LAST_SWEEP_KEY.to_vec());
         loop {
             let page = self
@@ -261,7 +261,7 @@ impl Service {
         Ok(())
     }
 
-    async fn note_sweep(&self) -> StoreResult<()> {
+    async fn record_sweep(&self) -> StoreResult<()> {
         let (store, key) = (self.store().as_ref(), LAST_SWEEP_KEY.to_vec());
         let stored = document_or_empty(store, collection(), &key).await?;
         let now = Some(encode(&self.now())?);

@@ -1,4 +1,4 @@
-//! The state of a session in progress that is known without asking its actor.
+//! The state of a session in progress that other tasks read without a message to its actor.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct SessionHandle {
     /// The time at which the phone started the session.
     pub started_at: TimestampMs,
     /// The time at which the session's last batch was received, by the wall clock.
-    heard_at_ms: AtomicI64,
+    last_received_at_ms: AtomicI64,
     /// The time at which the session's last batch was received or this node adopted the session, by
     /// the monotonic clock.
     active_at_ms: AtomicI64,
@@ -88,7 +88,7 @@ pub(crate) struct Slot {
 impl SessionHandle {
     pub(crate) fn new(
         start: &SessionStart,
-        heard_at: TimestampMs,
+        last_received_at: TimestampMs,
         adopted: Adopted,
         mailboxes: Arc<AtomicU32>,
         usage: Arc<TenantUsage>,
@@ -98,7 +98,7 @@ impl SessionHandle {
             tenant: start.tenant,
             created_at: start.created_at,
             started_at: start.started_at,
-            heard_at_ms: AtomicI64::new(heard_at.0),
+            last_received_at_ms: AtomicI64::new(last_received_at.0),
             active_at_ms: AtomicI64::new(adopted.uptime_ms),
             usual_silence_ms: AtomicI64::new(0),
             reconciled_at_ms: AtomicI64::new(i64::MIN),
@@ -118,13 +118,13 @@ impl SessionHandle {
 
     /// Returns when the last batch was received, or when the session was created.
     #[must_use]
-    pub fn heard_at(&self) -> TimestampMs {
-        TimestampMs(self.heard_at_ms.load(Ordering::Relaxed))
+    pub fn last_received_at(&self) -> TimestampMs {
+        TimestampMs(self.last_received_at_ms.load(Ordering::Relaxed))
     }
 
     /// Records that a batch was received now, by the wall clock and by the monotonic clock.
     pub(crate) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
-        self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
+        self.last_received_at_ms.fetch_max(now.0, Ordering::Relaxed);
         let active_at_ms = self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
         // Two batches at the same time may lose one of two updates, which only moves a
         // reconciliation.
@@ -136,7 +136,8 @@ impl SessionHandle {
     /// Records that the store has a batch received at `received_at`, perhaps by another node, as
     /// seen now.
     pub(crate) fn touch_found(&self, received_at: TimestampMs, now: TimestampMs, uptime_ms: i64) {
-        self.heard_at_ms.fetch_max(received_at.0, Ordering::Relaxed);
+        self.last_received_at_ms
+            .fetch_max(received_at.0, Ordering::Relaxed);
         // The result is not after now, and not before the adoption, which is the initial value of
         // `active_at_ms`.
         let active_at_ms = uptime_ms - now.since_ms(received_at).max(0);
@@ -152,7 +153,7 @@ impl SessionHandle {
     }
 
     /// Records that the session is reconciled now because it is silent.
-    pub(crate) fn note_reconciled(&self, uptime_ms: i64) {
+    pub(crate) fn record_reconciled(&self, uptime_ms: i64) {
         self.reconciled_at_ms.store(uptime_ms, Ordering::Relaxed);
     }
 
@@ -172,7 +173,7 @@ impl SessionHandle {
         RecordedTimes {
             created_at: self.created_at,
             started_at: self.started_at,
-            heard_at: self.heard_at(),
+            last_received_at: self.last_received_at(),
         }
     }
 
@@ -273,7 +274,7 @@ impl SessionHandle {
     }
 
     /// Records that the session's events are requested now, by the monotonic clock.
-    pub(crate) fn note_request(&self, uptime_ms: i64) {
+    pub(crate) fn record_request(&self, uptime_ms: i64) {
         self.requested_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
 

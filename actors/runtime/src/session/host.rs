@@ -12,7 +12,7 @@ use super::{PassivatedState, SessionHandle};
 
 /// The owner of session actors: it answers their requests and receives their reports.
 ///
-/// The registry implements it. The actor knows only this trait, so it can change without the
+/// The registry implements it. The actor depends only on this trait, so it can change without the
 /// registry.
 pub(crate) trait Host: Send + Sync {
     /// Returns the store with the session's journal, notes and snapshots.

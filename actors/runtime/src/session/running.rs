@@ -63,9 +63,9 @@ impl Running {
         catch_unwind(AssertUnwindSafe(events)).ok()
     }
 
-    /// Notes the changes of a batch that was received at `received_at`. Returns whether any event
+    /// Records the changes of a batch that was received at `received_at`. Returns whether any event
     /// opened or closed.
-    pub(super) fn note_change(&mut self, received_at: TimestampMs) -> bool {
+    pub(super) fn record_change(&mut self, received_at: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
         let has_changed = self.change_count_checked != change_count;
         if has_changed {

@@ -37,7 +37,7 @@ impl SeqWindow {
 impl SessionHandle {
     /// Records a page of the journal that was read by an actor that expects `next_seq`. If the
     /// actor had caught up before, the batches without a notification are counted.
-    pub(crate) fn note_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {
+    pub(crate) fn record_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {
         let mut slot = self.slot();
         let new = page.iter().filter(|entry| slot.notified.insert(entry.seq));
         let repaired = new.filter(|entry| entry.seq >= next_seq).count();

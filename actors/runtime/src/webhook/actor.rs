@@ -89,7 +89,7 @@ impl WebhookActor {
 
     fn stop(&mut self, ctx: &mut Context<Self>, reason: StopReason) {
         self.stopping = reason;
-        self.inner.forget(self.tenant, &self.presence);
+        self.inner.remove_actor(self.tenant, &self.presence);
         ctx.stop();
     }
 
@@ -375,7 +375,7 @@ impl Actor for WebhookActor {
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
         self.reported.replace(ReportedLoad::default());
-        self.inner.forget(self.tenant, &self.presence);
+        self.inner.remove_actor(self.tenant, &self.presence);
         Metrics::get()
             .actor(ActorKind::Webhook)
             .on_stopped(self.stopping);
@@ -391,7 +391,7 @@ impl Handler<Envelope> for WebhookActor {
         match message.command {
             WebhookCommand::Wake => {
                 // Until the endpoint is read there is no machine; the whole outbox is then listed.
-                let input = match self.presence.take_announced() {
+                let input = match self.presence.take_new_messages() {
                     NewMessages::Lanes(lanes) => Input::NewMessages(lanes),
                     NewMessages::Outbox => Input::Woken,
                 };

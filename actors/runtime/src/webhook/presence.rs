@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-/// The maximum number of lanes with new messages that are announced to an actor individually. With
-/// more, the actor lists its outbox.
+/// The maximum number of lanes with new messages that the wakes of an actor may name. With more, the
+/// actor lists its outbox.
 const LANES_KNOWN_MAX: usize = 256;
 /// The value of `Presence::oldest` if no message waits.
 pub(super) const NO_MESSAGE_DUE: i64 = i64::MAX;
@@ -18,7 +18,7 @@ pub(super) struct Presence {
     pub(super) wake_pending: AtomicBool,
     /// The lanes with new messages that it has not taken yet.
     new_messages: Mutex<NewMessages>,
-    /// Whether a notice of a changed endpoint is in its mailbox.
+    /// Whether a message about a changed endpoint is in its mailbox.
     pub(super) changed: AtomicBool,
     /// The time since which its oldest sendable message has been waiting.
     pub(super) oldest: AtomicI64,
@@ -46,7 +46,7 @@ impl Default for Presence {
 
 impl Presence {
     /// Records that `lane` has a new message. With `None`, any lane may have one.
-    pub(super) fn announce(&self, lane: Option<SessionId>) {
+    pub(super) fn wake(&self, lane: Option<SessionId>) {
         let mut new_messages = self
             .new_messages
             .lock()
@@ -59,8 +59,8 @@ impl Presence {
         }
     }
 
-    /// Takes the announced messages. A later announcement puts a new message into the mailbox.
-    pub(super) fn take_announced(&self) -> NewMessages {
+    /// Takes the lanes with new messages. A later wake puts a new message into the mailbox.
+    pub(super) fn take_new_messages(&self) -> NewMessages {
         self.wake_pending.store(false, Ordering::Release);
         let mut new_messages = self
             .new_messages

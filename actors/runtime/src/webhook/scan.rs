@@ -28,7 +28,7 @@ pub(super) async fn scan(inner: Weak<Inner>) {
             match inner.outbox.work(inner.own(), until).await {
                 Ok(work) => {
                     for work in work {
-                        inner.announce(work.tenant, None);
+                        inner.wake(work.tenant, None);
                     }
                 }
                 Err(error) => {

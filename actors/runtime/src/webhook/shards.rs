@@ -23,7 +23,7 @@ impl Webhooks {
         let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
         for work in inner.outbox.work(shards, until).await? {
             if inner.acts_for(work.tenant) {
-                inner.announce(work.tenant, None);
+                inner.wake(work.tenant, None);
             }
         }
         Ok(())

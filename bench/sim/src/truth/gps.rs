@@ -97,14 +97,14 @@ fn lost_spans(fixes: &[Fix], alive_t: &[f64]) -> Vec<(f64, f64)> {
 /// Returns how long the stream was alive within a span: the total time between samples only seconds
 /// apart.
 fn lived_s(fixes: &[Fix], alive_t: &[f64], from: f64, to: f64) -> f64 {
-    let mut heard: Vec<f64> = fixes
+    let mut received: Vec<f64> = fixes
         .iter()
         .map(|fix| fix.0)
         .chain(alive_t.iter().copied())
         .collect();
-    heard.retain(|&t| t >= from && t <= to);
-    heard.sort_by(f64::total_cmp);
-    heard
+    received.retain(|&t| t >= from && t <= to);
+    received.sort_by(f64::total_cmp);
+    received
         .windows(2)
         .map(|two| two[1] - two[0])
         .filter(|&pause_s| pause_s < LOST_S)

@@ -1,3 +1,5 @@
+//! Tests both JSON parsers of a batch, their errors and their equality.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests the protobuf form of a batch against its schema.
+
 use proptest::prelude::*;
 use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};

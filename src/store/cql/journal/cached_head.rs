@@ -10,8 +10,8 @@ use super::head::JournalHead;
 use super::row::number;
 
 impl Inner {
-    /// Remembers a batch whose write failed: it may still appear in the journal.
-    pub(super) fn note_in_doubt(&self, session_id: SessionId, seq: u32, hash: [u8; 32]) {
+    /// Records a batch whose write failed: it may still appear in the journal.
+    pub(super) fn record_in_doubt(&self, session_id: SessionId, seq: u32, hash: [u8; 32]) {
         let key = (session_id, seq);
         let mut in_doubt = self.caches.in_doubt.get(&key).unwrap_or_default();
         if !in_doubt.contains(&hash) {
@@ -70,7 +70,7 @@ impl Inner {
     }
 
     /// Raises the cached head for a batch that another node has written.
-    pub(super) fn note_batch(&self, session_id: SessionId, seq: u32) {
+    pub(super) fn raise_cached_head(&self, session_id: SessionId, seq: u32) {
         self.caches
             .journal_heads
             .change(&session_id, |head| head.raise(seq));

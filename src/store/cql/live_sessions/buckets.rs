@@ -1,9 +1,18 @@
 //! The partitions of live and of marked sessions: a shard's sessions of one hour.
 //!
+//! A **bucket** is one hour, counted from 1970, and holds the sessions that were created in it; a row is in the partition of its
+//! session's shard and bucket. Before a row is written, its bucket is listed for the table, and its shard for the bucket. Smaller
+//! numbers are days, which earlier releases wrote, and the bucket [`OLD`].
+//!
+//! A read takes first [`OLD`] and the days, then the listed hours from the smallest watermark on, the oldest first, until it has
+//! enough rows. Within a bucket it reads the listed shards. It remembers for some time which of these had no rows.
+//!
 //! An owner reads a shard from its **watermark** on: the hour up to which the shard has nothing left. The
 //! watermark is an hour that both the process's and the database's clock have left long ago, and a row
 //! that is written for a session created so long ago goes into the bucket [`OLD`], which the watermark
-//! does not hide. So the clocks of two nodes may differ by hours, and no row is missed.
+//! does not hide. So the clocks of two nodes may differ by hours, and no row is missed. A read from the first session on raises
+//! the watermark of each shard that this process owns to the first hour in which it found rows of the shard, at most to the hour of
+//! [`WATERMARK_AFTER_MS`] ago, and only if the table lists an hour before it.
 
 #[cfg(test)]
 mod tests;

@@ -94,7 +94,7 @@ impl Cursor {
         done.find(|(done, _)| *done == id).map(|&(_, up_to)| up_to)
     }
 
-    /// Notes that a retry that was requested at this time is finished.
+    /// Records that a retry that was requested at this time is finished.
     pub(super) fn finish_manual(&mut self, id: MessageId, requested_at: TimestampMs) {
         match self.manual.iter_mut().find(|(done, _)| *done == id) {
             Some((_, up_to)) => *up_to = (*up_to).max(requested_at),

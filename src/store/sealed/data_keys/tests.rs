@@ -1,3 +1,5 @@
+//! Tests the files of data keys: destruction, damage and the root key.
+
 use super::*;
 
 struct Folder(PathBuf);

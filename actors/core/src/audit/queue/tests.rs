@@ -1,3 +1,5 @@
+//! Tests the turns, groups and pauses of the queue of audit lines.
+
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;

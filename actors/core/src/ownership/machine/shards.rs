@@ -4,12 +4,12 @@ use porchlight_schema::ids::Shard;
 
 use super::super::membership::HolderStatus;
 use super::super::placement::Target;
-use super::super::slot::Hold;
+use super::super::shard_view::Hold;
 use super::super::{
     CLAIMS_IN_FLIGHT_MAX, Change, DOUBT_RETRY_MS, DRAINS_IN_FLIGHT_MAX, Effect, Member,
     MonotonicMs, Outcome, OwnerRow,
 };
-use super::{OwnershipMachine, Slot};
+use super::{OwnershipMachine, ShardView};
 
 /// Returns all shards, in order.
 fn shards() -> impl Iterator<Item = Shard> {
@@ -17,35 +17,35 @@ fn shards() -> impl Iterator<Item = Shard> {
 }
 
 impl OwnershipMachine {
-    fn slot(&mut self, shard: Shard) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::from(shard.0))
+    fn view(&mut self, shard: Shard) -> Option<&mut ShardView> {
+        self.views.get_mut(usize::from(shard.0))
     }
 
     /// Returns the number of shards in one of the states that `is_counted` accepts.
     fn count(&self, is_counted: impl Fn(Hold) -> bool) -> usize {
-        let slots = self.slots.iter();
-        slots.filter(|slot| is_counted(slot.hold)).count()
+        let views = self.views.iter();
+        views.filter(|view| is_counted(view.hold)).count()
     }
 
     /// Stops acting for all shards immediately.
     pub(super) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
-        for (shard, slot) in shards().zip(&mut self.slots) {
-            if let Some(generation) = slot.hold.acting() {
+        for (shard, view) in shards().zip(&mut self.views) {
+            if let Some(generation) = view.hold.acting() {
                 effects.push(Effect::Drop(shard, generation));
             }
-            slot.hold = Hold::None;
-            slot.read_requested_at = None;
+            view.hold = Hold::None;
+            view.read_requested_at = None;
         }
     }
 
     /// Repeats unanswered serial reads, which resolve writes in doubt.
     pub(super) fn retry_doubt_reads(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
-        for (shard, slot) in shards().zip(&mut self.slots) {
-            if slot
+        for (shard, view) in shards().zip(&mut self.views) {
+            if view
                 .read_requested_at
                 .is_some_and(|at| now.since_ms(at) >= DOUBT_RETRY_MS)
             {
-                slot.read_requested_at = Some(now);
+                view.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -70,13 +70,13 @@ impl OwnershipMachine {
         let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
         for shard in shards() {
             let target = self.placement.of(shard);
-            let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
+            let Some(view) = self.views.get_mut(usize::from(shard.0)) else {
                 continue;
             };
-            match slot.hold {
+            match view.hold {
                 Hold::None if target == Target::ThisNode && claims < CLAIMS_IN_FLIGHT_MAX => {
-                    let free = match slot.holder() {
-                        None => slot.known.is_some(),
+                    let free = match view.holder() {
+                        None => view.known.is_some(),
                         // A claim of this node that it no longer holds, or of an earlier
                         // incarnation.
                         Some(holder) if holder.node == me.node => true,
@@ -86,8 +86,8 @@ impl OwnershipMachine {
                     };
                     if free {
                         claims += 1;
-                        let from = slot.generation();
-                        slot.hold = Hold::Claiming(from);
+                        let from = view.generation();
+                        view.hold = Hold::Claiming(from);
                         effects.push(Effect::Change(Change::Claim {
                             shard,
                             member: me.clone(),
@@ -99,7 +99,7 @@ impl OwnershipMachine {
                     if target == Target::OtherNode && drains < DRAINS_IN_FLIGHT_MAX =>
                 {
                     drains += 1;
-                    slot.hold = Hold::Draining(generation);
+                    view.hold = Hold::Draining(generation);
                     effects.push(Effect::Drain(shard, generation));
                 }
                 // A claim that was applied although its answer was lost, of a shard that belongs to
@@ -107,11 +107,11 @@ impl OwnershipMachine {
                 Hold::None
                     if target == Target::OtherNode
                         && drains < DRAINS_IN_FLIGHT_MAX
-                        && slot.holder() == Some(&me) =>
+                        && view.holder() == Some(&me) =>
                 {
                     drains += 1;
-                    let generation = slot.generation();
-                    slot.hold = Hold::Releasing(generation);
+                    let generation = view.generation();
+                    view.hold = Hold::Releasing(generation);
                     effects.push(Effect::Change(Change::Release {
                         shard,
                         member: me.clone(),
@@ -126,16 +126,16 @@ impl OwnershipMachine {
     /// Drains all shards, and then requests to leave.
     fn plan_leaving(&mut self, me: &Member, effects: &mut Vec<Effect>) {
         let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
-        for (shard, slot) in shards().zip(&mut self.slots) {
-            if let Hold::Held(generation) = slot.hold
+        for (shard, view) in shards().zip(&mut self.views) {
+            if let Hold::Held(generation) = view.hold
                 && drains < DRAINS_IN_FLIGHT_MAX
             {
                 drains += 1;
-                slot.hold = Hold::Draining(generation);
+                view.hold = Hold::Draining(generation);
                 effects.push(Effect::Drain(shard, generation));
             }
         }
-        let has_any = self.slots.iter().any(|slot| slot.hold != Hold::None);
+        let has_any = self.views.iter().any(|view| view.hold != Hold::None);
         // An unanswered heartbeat may still write the row of this member.
         if !has_any && self.has_no_heartbeat_in_flight() && !self.is_leave_requested {
             self.is_leave_requested = true;
@@ -145,8 +145,8 @@ impl OwnershipMachine {
 
     pub(super) fn on_owners(&mut self, rows: Vec<OwnerRow>, effects: &mut Vec<Effect>) {
         self.are_owners_known |= self.member().is_some();
-        for slot in &mut self.slots {
-            slot.known.get_or_insert((0, None));
+        for view in &mut self.views {
+            view.known.get_or_insert((0, None));
         }
         for row in rows {
             self.on_owner_row(row.shard, Some(row), effects);
@@ -156,15 +156,15 @@ impl OwnershipMachine {
     /// Processes a read of a shard's row. A higher generation than the one held is another node's
     /// claim.
     fn on_owner_row(&mut self, shard: Shard, row: Option<OwnerRow>, effects: &mut Vec<Effect>) {
-        let Some(slot) = self.slot(shard) else { return };
-        slot.read(row);
-        let generation = slot.generation();
-        if slot.hold.stored().is_some_and(|held| held < generation) {
-            if let Some(held) = slot.hold.acting() {
+        let Some(view) = self.view(shard) else { return };
+        view.read(row);
+        let generation = view.generation();
+        if view.hold.stored().is_some_and(|held| held < generation) {
+            if let Some(held) = view.hold.acting() {
                 effects.push(Effect::Drop(shard, held));
             }
-            slot.hold = Hold::None;
-            slot.read_requested_at = None;
+            view.hold = Hold::None;
+            view.read_requested_at = None;
         }
     }
 
@@ -181,17 +181,17 @@ impl OwnershipMachine {
         let Some(me) = self.member().cloned() else {
             return;
         };
-        let Some(slot) = self.slot(shard) else { return };
-        if slot.read_requested_at.take().is_none() {
+        let Some(view) = self.view(shard) else { return };
+        if view.read_requested_at.take().is_none() {
             return;
         }
-        let is_mine = slot.holder() == Some(&me);
-        match slot.hold {
-            Hold::InDoubt(from) if is_mine && slot.generation() == from + 1 && may_act => {
-                slot.hold = Hold::Held(from + 1);
+        let is_mine = view.holder() == Some(&me);
+        match view.hold {
+            Hold::InDoubt(from) if is_mine && view.generation() == from + 1 && may_act => {
+                view.hold = Hold::Held(from + 1);
                 effects.push(Effect::Start(shard, from + 1));
             }
-            Hold::InDoubt(_) => slot.hold = Hold::None,
+            Hold::InDoubt(_) => view.hold = Hold::None,
             Hold::Releasing(generation) if is_mine => {
                 effects.push(Effect::Change(Change::Release {
                     shard,
@@ -199,7 +199,7 @@ impl OwnershipMachine {
                     generation,
                 }));
             }
-            Hold::Releasing(_) => slot.hold = Hold::None,
+            Hold::Releasing(_) => view.hold = Hold::None,
             _ => {}
         }
     }
@@ -214,28 +214,28 @@ impl OwnershipMachine {
         effects: &mut Vec<Effect>,
     ) {
         let may_act = self.may_act(now) && self.member() == Some(member);
-        let Some(slot) = self.slot(shard) else { return };
+        let Some(view) = self.view(shard) else { return };
         // A shard that was fenced in the meantime appears in a read as a claim that this node does
         // not hold.
-        if slot.hold != Hold::Claiming(from) {
+        if view.hold != Hold::Claiming(from) {
             return;
         }
         match outcome {
             Outcome::Applied if may_act => {
-                slot.known = Some((from + 1, Some(member.clone())));
-                slot.hold = Hold::Held(from + 1);
+                view.known = Some((from + 1, Some(member.clone())));
+                view.hold = Hold::Held(from + 1);
                 effects.push(Effect::Start(shard, from + 1));
             }
-            Outcome::Applied => slot.hold = Hold::None,
+            Outcome::Applied => view.hold = Hold::None,
             Outcome::Refused => {
-                slot.hold = Hold::None;
-                slot.known = None;
-                slot.read_requested_at = Some(now);
+                view.hold = Hold::None;
+                view.known = None;
+                view.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
             Outcome::Unknown => {
-                slot.hold = Hold::InDoubt(from);
-                slot.read_requested_at = Some(now);
+                view.hold = Hold::InDoubt(from);
+                view.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -245,9 +245,9 @@ impl OwnershipMachine {
         let Some(member) = self.member().cloned() else {
             return;
         };
-        let Some(slot) = self.slot(shard) else { return };
-        if slot.hold == Hold::Draining(generation) {
-            slot.hold = Hold::Releasing(generation);
+        let Some(view) = self.view(shard) else { return };
+        if view.hold == Hold::Draining(generation) {
+            view.hold = Hold::Releasing(generation);
             effects.push(Effect::Change(Change::Release {
                 shard,
                 member,
@@ -264,15 +264,15 @@ impl OwnershipMachine {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(slot) = self.slot(shard) else { return };
-        if slot.hold != Hold::Releasing(generation) {
+        let Some(view) = self.view(shard) else { return };
+        if view.hold != Hold::Releasing(generation) {
             return;
         }
         if outcome == Outcome::Applied {
-            slot.hold = Hold::None;
-            slot.known = Some((generation, None));
+            view.hold = Hold::None;
+            view.known = Some((generation, None));
         } else {
-            slot.read_requested_at = Some(now);
+            view.read_requested_at = Some(now);
             effects.push(Effect::ReadOwner(shard));
         }
     }

@@ -88,12 +88,12 @@ fn tenants_take_turns_and_each_has_a_share() {
     assert_eq!(
         begun(&mut schedule),
         [key(1, 2), key(2, 2), key(1, 3)],
-        "one tenant does not take all places"
+        "one tenant does not take all permits"
     );
 }
 
 #[test]
-fn a_request_that_waits_takes_no_place() {
+fn a_request_that_waits_holds_no_permit() {
     let mut open = erasures(1, 0..100);
     let mut pending = request(RequestType::Erasure, 200, NOW);
     pending.due_at = NOW.plus_ms(1);
@@ -108,7 +108,7 @@ fn a_request_that_waits_takes_no_place() {
     assert_eq!(schedule.next_ms(NOW, 0), Some(1));
     assert_eq!(schedule.begin(NOW.plus_ms(1), 0), Some(key(1, 200)));
     assert_eq!(schedule.begin(later, 0), Some(key(1, 0)));
-    // The clock was set back: the request that is performed waits for it, without a place.
+    // The clock was set back: the request that is performed waits for it, without a permit.
     schedule.wait(&key(1, 0), Some(later));
     assert_eq!(schedule.begin(NOW, 0), Some(key(1, 1)));
 }
@@ -125,7 +125,7 @@ fn a_restriction_does_not_wait_for_erasures() {
     scan(&mut schedule, &open);
     assert_eq!(begun(&mut schedule), [key(1, 50)]);
     assert!(schedule.on_progress(&key(1, 50), &restriction));
-    // It counts its sessions in a place of the other kind.
+    // It counts its sessions with a permit of the other kind.
     assert!(!schedule.on_progress(&key(1, 50), &marked(&restriction)));
     schedule.wait(&key(1, 50), None);
     assert_eq!(begun(&mut schedule), [key(1, 51)]);
@@ -173,7 +173,7 @@ fn a_suppressing_erasure_is_ordered_and_another_one_is_not() {
 }
 
 #[test]
-fn a_request_that_fails_keeps_no_place_and_is_tried_again() {
+fn a_request_that_fails_holds_no_permit_and_is_tried_again() {
     let mut schedule = scanned(&erasures(1, 0..3));
     assert_eq!(begun(&mut schedule), [key(1, 0), key(1, 1)]);
     let mut uptime_ms = 0;
@@ -216,7 +216,7 @@ fn a_request_begins_after_the_scan_that_found_it() {
 }
 
 #[test]
-fn a_request_that_is_not_listed_any_more_is_forgotten() {
+fn a_request_that_is_no_longer_listed_is_removed() {
     let restriction = (key(1, 1), request(RequestType::Restriction, 1, NOW));
     let mut release = request(RequestType::Release, 1, NOW.plus_ms(1));
     release.due_at = NOW.plus_ms(1);
@@ -335,8 +335,12 @@ impl Shell {
                 assert!(is_first(one), "{one:?} before {begun:?}");
             }
         }
-        let usual =
-            |key: &&OpenKey| matches!(self.schedule.state(key), Some(State::Running(Kind::Usual)));
+        let usual = |key: &&OpenKey| {
+            matches!(
+                self.schedule.state(key),
+                Some(State::Running(PermitKind::Usual))
+            )
+        };
         assert!(self.running.iter().filter(usual).count() <= PRIVACY_REQUESTS_AT_ONCE_MAX);
         for number in 0..3 {
             let of_tenant = self

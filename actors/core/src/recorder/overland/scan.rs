@@ -5,7 +5,7 @@ use porchlight_schema::sample::json::{Keys, Scalar, Scanner};
 
 use super::{Feature, place_of_state};
 use crate::recorder::json::{number_of, text_of};
-use crate::recorder::message::Message;
+use crate::recorder::push::Push;
 use crate::recorder::time::time_of_scalar;
 
 /// The meaning of a key of a feature.
@@ -68,27 +68,27 @@ struct FeatureKeys<'a> {
 }
 
 /// Reads the features of a request.
-pub(super) fn scan(payload: &[u8]) -> Option<Message> {
+pub(super) fn scan(payload: &[u8]) -> Option<Push> {
     let mut scanner = Scanner::new(payload);
-    let (mut message, mut has_locations) = (Message::default(), false);
+    let (mut push, mut has_locations) = (Push::default(), false);
     let mut keys = FeatureKeys::default();
     scanner.members(|scanner, key| match key {
         b"locations" if !has_locations => {
             has_locations = true;
-            scanner.elements(|scanner| scan_feature(scanner, &mut keys, &mut message))
+            scanner.elements(|scanner| scan_feature(scanner, &mut keys, &mut push))
         }
         // A duplicate key is left to the lenient reader.
         b"locations" => None,
         _ => scanner.skip_value(),
     })?;
     scanner.end()?;
-    has_locations.then(|| message.of_payload(payload).sorted())
+    has_locations.then(|| push.of_payload(payload).sorted())
 }
 
 fn scan_feature<'a>(
     scanner: &mut Scanner<'a>,
     keys: &mut FeatureKeys<'a>,
-    message: &mut Message,
+    push: &mut Push,
 ) -> Option<()> {
     let mut feature = Feature::default();
     let (mut geometries, mut properties) = (0, 0);
@@ -108,7 +108,7 @@ fn scan_feature<'a>(
         },
     )?;
     (geometries <= 1 && properties <= 1).then_some(())?;
-    feature.add_to(message);
+    feature.add_to(push);
     Some(())
 }
 

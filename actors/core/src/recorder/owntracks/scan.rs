@@ -1,14 +1,14 @@
-//! Reads a message in one pass, as the app writes it. Returns `None` at an irregularity; the
-//! message is then read by [`super::read_lenient`], with the same result.
+//! Reads a push in one pass, as the app writes it. Returns `None` at an irregularity; the
+//! push is then read by [`super::read_lenient`], with the same result.
 
 use porchlight_schema::sample::json::Scanner;
 
 use super::Report;
 use crate::recorder::json::{number_of, text_of};
-use crate::recorder::message::activity;
+use crate::recorder::push::activity;
 use crate::recorder::time::time_of_scalar;
 
-/// Reads the fields of a message.
+/// Reads the fields of a push.
 pub(super) fn scan(payload: &[u8]) -> Option<Report<'_>> {
     let mut scanner = Scanner::new(payload);
     let (mut report, mut lists) = (Report::default(), 0);

@@ -4,11 +4,12 @@ use serde::Deserialize;
 
 use super::{Entries, FIELDS, Origin, Sensor, Values};
 use crate::recorder::json::{Number, Text, Whole};
-use crate::recorder::message::{Message, PayloadError};
+use crate::recorder::push::{PayloadError, Push};
 
+/// A push as it is deserialized.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Push<'a> {
+struct RawPush<'a> {
     #[serde(default)]
     message_id: Whole,
     #[serde(default, borrow)]
@@ -82,9 +83,9 @@ impl EntryValues<'_> {
 /// # Errors
 ///
 /// Returns an error if the payload is not JSON, or has no list of entries.
-pub(super) fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+pub(super) fn read(payload: &[u8]) -> Result<Push, PayloadError> {
     PayloadError::check_values(payload)?;
-    let push: Push<'_> = serde_json::from_slice(payload).map_err(|error| {
+    let raw: RawPush<'_> = serde_json::from_slice(payload).map_err(|error| {
         if error.is_data() {
             PayloadError::Missing("payload of entries")
         } else {
@@ -92,15 +93,15 @@ pub(super) fn read(payload: &[u8]) -> Result<Message, PayloadError> {
         }
     })?;
     let mut entries = Entries::default();
-    for entry in &push.payload {
+    for entry in &raw.payload {
         let sensor = Sensor::from_name(entry.name.as_str().as_bytes());
         let values = entry.values.as_ref().map(EntryValues::as_values);
         entries.add(sensor, entry.time.0, &values.unwrap_or_default());
     }
     let origin = Origin {
-        message_id: push.message_id.0,
-        session_id: push.session_id.0.as_deref(),
-        device_id: push.device_id.as_str(),
+        message_id: raw.message_id.0,
+        session_id: raw.session_id.0.as_deref(),
+        device_id: raw.device_id.as_str(),
     };
     Ok(entries.finish(&origin, payload))
 }

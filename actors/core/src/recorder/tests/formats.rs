@@ -29,16 +29,16 @@ pub(super) fn near(value: Option<f32>, expected: f64) {
     );
 }
 
-pub(super) fn only(message: &Message) -> &Reading {
-    assert_eq!(message.readings.len(), 1, "{message:?}");
-    &message.readings[0]
+pub(super) fn only(push: &Push) -> &Reading {
+    assert_eq!(push.readings.len(), 1, "{push:?}");
+    &push.readings[0]
 }
 
 #[test]
 fn a_traccar_form_is_read_in_its_units() {
     let text = "id=123456&timestamp=1698501144&lat=52.52&lon=13.405&speed=10&bearing=90.5&altitude=34&accuracy=7&batt=80&mock=true";
-    let message = traccar::read_form(text.as_bytes(), &fields(text)).unwrap();
-    let reading = only(&message);
+    let push = traccar::read_form(text.as_bytes(), &fields(text)).unwrap();
+    let reading = only(&push);
     assert_eq!(reading.at_ms, T0_MS);
     let fix = location(reading);
     assert_eq!((fix.lat, fix.lng, fix.mock), (52.52, 13.405, true));
@@ -47,7 +47,7 @@ fn a_traccar_form_is_read_in_its_units() {
     near(fix.bearing_deg, 90.5);
     near(fix.altitude_m, 34.0);
     near(fix.accuracy_m, 7.0);
-    assert_eq!((message.number, message.skipped), (None, 0));
+    assert_eq!((push.number, push.skipped), (None, 0));
     for (time, at_ms) in [
         ("1698501144000", T0_MS),
         ("2023-10-28T13:52:24Z", T0_MS),
@@ -57,8 +57,8 @@ fn a_traccar_form_is_read_in_its_units() {
     ] {
         let time = time.replace("%2B", "+");
         let text = format!("id=1&timestamp={time}&location=1.5,2.5&heading=12");
-        let message = traccar::read_form(text.as_bytes(), &fields(&text)).unwrap();
-        let reading = only(&message);
+        let push = traccar::read_form(text.as_bytes(), &fields(&text)).unwrap();
+        let reading = only(&push);
         assert_eq!(reading.at_ms, at_ms, "{time}");
         let fix = location(reading);
         assert_eq!((fix.lat, fix.lng, fix.bearing_deg), (1.5, 2.5, Some(12.0)));
@@ -75,33 +75,30 @@ fn a_traccar_form_is_read_in_its_units() {
 fn traccar_positions_in_json_are_read_by_time() {
     let sdk = br#"[{"id":"1","lat":52.52,"lon":13.405,"timestamp":1698501144,"accuracy":7,"altitude":34,"speed":10,"bearing":90,
         "batt":80,"charge":true,"event":"delivered"},{"id":"1","lat":52.6,"lon":13.5,"timestamp":1698501140}]"#;
-    let message = traccar::read_json(sdk).unwrap();
-    assert_eq!(message.readings.len(), 3);
-    assert_eq!(message.readings[0].at_ms, T0_MS - 4_000, "by time");
-    near(location(&message.readings[1]).speed_mps, 5.1444);
-    assert_eq!(message.ends_at_ms, [T0_MS]);
+    let push = traccar::read_json(sdk).unwrap();
+    assert_eq!(push.readings.len(), 3);
+    assert_eq!(push.readings[0].at_ms, T0_MS - 4_000, "by time");
+    near(location(&push.readings[1]).speed_mps, 5.1444);
+    assert_eq!(push.ends_at_ms, [T0_MS]);
     let plugin = br#"{"location":{"timestamp":"2023-10-28T13:52:24.000Z","coords":{"latitude":52.52,"longitude":13.405,"accuracy":7.5,
         "speed":1.5,"heading":-1,"altitude":34.5},"is_moving":true,"odometer":12,"mock":true,"event":"motionchange",
         "battery":{"level":0.8,"is_charging":false},"activity":{"type":"on_foot","confidence":75},"extras":{"event":"stop"}},"device_id":"1"}"#;
-    let message = traccar::read_json(plugin).unwrap();
-    let fix = location(&message.readings[0]);
+    let push = traccar::read_json(plugin).unwrap();
+    let fix = location(&push.readings[0]);
     // This form uses metres per second.
     near(fix.speed_mps, 1.5);
     near(fix.accuracy_m, 7.5);
     near(fix.altitude_m, 34.5);
     assert_eq!((fix.bearing_deg, fix.mock), (None, true));
     assert_eq!(
-        message.readings[1].measurement,
+        push.readings[1].measurement,
         Measurement::Activity(ActivityType::Walking, 0.75)
     );
     assert_eq!(
-        message.readings[2].measurement,
+        push.readings[2].measurement,
         Measurement::Mark("stop".to_owned())
     );
-    assert_eq!(
-        (message.readings.len(), message.ends_at_ms),
-        (3, vec![T0_MS])
-    );
+    assert_eq!((push.readings.len(), push.ends_at_ms), (3, vec![T0_MS]));
     for (name, activity_type) in [
         ("still", ActivityType::Still),
         ("walking", ActivityType::Walking),
@@ -113,9 +110,9 @@ fn traccar_positions_in_json_are_read_by_time() {
         let text = format!(
             r#"{{"location":[{{"timestamp":1698501144,"activity":{{"type":"{name}","confidence":100}}}}]}}"#
         );
-        let message = traccar::read_json(text.as_bytes()).unwrap();
+        let push = traccar::read_json(text.as_bytes()).unwrap();
         assert_eq!(
-            only(&message).measurement,
+            only(&push).measurement,
             Measurement::Activity(activity_type, 1.0)
         );
     }
@@ -126,8 +123,8 @@ fn traccar_positions_in_json_are_read_by_time() {
 fn an_owntracks_location_is_read_with_its_sensors() {
     let text = br#"{"_type":"location","lat":52.52,"lon":13.405,"tst":1698501144,"acc":8,"alt":34,"vac":3,"vel":36,"cog":270,"p":101.325,
         "batt":80,"bs":1,"t":"u","tid":"ab","conn":"m","motionactivities":["walking"],"created_at":1698501145,"poi":"delivered"}"#;
-    let message = owntracks::read(text).unwrap();
-    let fix = location(&message.readings[0]);
+    let push = owntracks::read(text).unwrap();
+    let fix = location(&push.readings[0]);
     assert_eq!((fix.lat, fix.lng), (52.52, 13.405));
     near(fix.accuracy_m, 8.0);
     near(fix.altitude_m, 34.0);
@@ -136,18 +133,18 @@ fn an_owntracks_location_is_read_with_its_sensors() {
     near(fix.bearing_deg, 270.0);
     // 101.325 kPa.
     assert_eq!(
-        message.readings[1].measurement,
+        push.readings[1].measurement,
         Measurement::Pressure(1_013.25)
     );
     assert_eq!(
-        message.readings[2].measurement,
+        push.readings[2].measurement,
         Measurement::Activity(ActivityType::Walking, 0.5)
     );
     assert_eq!(
-        message.readings[3].measurement,
+        push.readings[3].measurement,
         Measurement::Mark("delivered".to_owned())
     );
-    assert_eq!(message.ends_at_ms, [T0_MS]);
+    assert_eq!(push.ends_at_ms, [T0_MS]);
     let untimed = owntracks::read(br#"{"_type":"location","lat":1,"lon":2}"#);
     assert_eq!(untimed, Err(PayloadError::Missing("tst")));
 }
@@ -156,8 +153,8 @@ fn an_owntracks_location_is_read_with_its_sensors() {
 fn other_owntracks_types_are_read_or_skipped() {
     let steps =
         br#"{"_type":"steps","tst":1698501200,"steps":120,"from":1698501144,"to":1698501194}"#;
-    let message = owntracks::read(steps).unwrap();
-    let readings: Vec<_> = message
+    let push = owntracks::read(steps).unwrap();
+    let readings: Vec<_> = push
         .readings
         .iter()
         .map(|one| (one.at_ms - T0_MS, one.measurement.clone()))
@@ -177,12 +174,12 @@ fn other_owntracks_types_are_read_or_skipped() {
     assert_eq!(owntracks::read(waypoint).unwrap().ends_at_ms, [T0_MS]);
     let transition = br#"{"_type":"transition","wtst":1698400000,"lat":52.52,"lon":13.405,"tst":1698501144,"acc":12,"tid":"ab",
         "event":"enter","desc":"delivered","t":"c","rid":"6da9cf"}"#;
-    let message = owntracks::read(transition).unwrap();
-    let fix = location(&message.readings[0]);
+    let push = owntracks::read(transition).unwrap();
+    let fix = location(&push.readings[0]);
     assert_eq!((fix.lat, fix.lng), (52.52, 13.405));
     near(fix.accuracy_m, 12.0);
-    assert_eq!(message.readings[0].at_ms, T0_MS);
-    assert_eq!(message.ends_at_ms, [T0_MS]);
+    assert_eq!(push.readings[0].at_ms, T0_MS);
+    assert_eq!(push.ends_at_ms, [T0_MS]);
     for kind in [
         "lwt",
         "status",
@@ -193,8 +190,8 @@ fn other_owntracks_types_are_read_or_skipped() {
         "beacon",
     ] {
         let text = format!(r#"{{"_type":"{kind}","tst":1698501144}}"#);
-        let message = owntracks::read(text.as_bytes()).unwrap();
-        assert_eq!((message.readings.len(), message.skipped), (0, 1), "{kind}");
+        let push = owntracks::read(text.as_bytes()).unwrap();
+        assert_eq!((push.readings.len(), push.skipped), (0, 1), "{kind}");
     }
     assert_eq!(owntracks::read(b" ").unwrap().readings, []);
     assert!(owntracks::read(b"[]").is_err() && owntracks::read(b"x").is_err());
@@ -209,10 +206,10 @@ fn overland_positions_are_read_and_an_ended_trip_ends_the_session() {
         {"type":"Feature","geometry":{"type":"Point","coordinates":[-122,37]},"properties":{"type":"trip","mode":"walk",
         "start":"2023-10-28T13:40:00Z","end":"2023-10-28T13:52:30Z","distance":20,"timestamp":"2023-10-28T13:52:30Z"}}],
         "current":{},"trip":{"mode":"walk","start":"2023-10-28T13:40:00Z"}}"#;
-    let message = overland::read(text).unwrap();
-    let fix = location(&message.readings[0]);
+    let push = overland::read(text).unwrap();
+    let fix = location(&push.readings[0]);
     assert_eq!(
-        (message.readings[0].at_ms, fix.lat, fix.lng),
+        (push.readings[0].at_ms, fix.lat, fix.lng),
         (T0_MS, 37.3318, -122.030_581)
     );
     near(fix.speed_mps, 4.0);
@@ -220,21 +217,14 @@ fn overland_positions_are_read_and_an_ended_trip_ends_the_session() {
     near(fix.accuracy_m, 30.0);
     near(fix.altitude_m, 12.0);
     assert_eq!(
-        message.readings[1].measurement,
+        push.readings[1].measurement,
         Measurement::Activity(ActivityType::Driving, 0.5)
     );
-    assert_eq!(
-        message.ends_at_ms,
-        [T0_MS + 6_000],
-        "the trip that has ended"
-    );
+    assert_eq!(push.ends_at_ms, [T0_MS + 6_000], "the trip that has ended");
     let action = br#"{"locations":[{"type":"Feature","properties":{"timestamp":"2023-10-28T13:52:24Z","action":"delivered","speed":-1}},
         {"type":"Feature","properties":{"timestamp":"2023-10-28T13:52:25Z","action":"visit"}}]}"#;
-    let message = overland::read(action).unwrap();
-    assert_eq!(
-        (message.readings.len(), message.ends_at_ms),
-        (1, vec![T0_MS])
-    );
+    let push = overland::read(action).unwrap();
+    assert_eq!((push.readings.len(), push.ends_at_ms), (1, vec![T0_MS]));
     assert_eq!(overland::read(b"{\"locations\":[]}").unwrap().readings, []);
     assert_eq!(
         overland::read(b"{}"),
@@ -247,8 +237,8 @@ fn overland_positions_are_read_and_an_ended_trip_ends_the_session() {
 fn half_of_a_surrogate_pair_does_not_refuse_a_push() {
     let text = br#"{"locations":[{"type":"Feature","geometry":{"type":"Point","coordinates":[-122.03,37.33]},
         "properties":{"timestamp":"2023-10-28T13:52:24Z","horizontal_accuracy":5,"device_id":"bike \ud83d"}}]}"#;
-    let message = overland::read(text).unwrap();
-    assert_eq!(location(&message.readings[0]).lat, 37.33);
+    let push = overland::read(text).unwrap();
+    assert_eq!(location(&push.readings[0]).lat, 37.33);
 }
 
 #[test]
@@ -267,8 +257,8 @@ fn gpslogger_names_of_parameters_are_read_in_every_form() {
             T0_MS + 250,
         ),
     ] {
-        let message = gpslogger::read(text.as_bytes(), &fields(text)).unwrap();
-        let reading = only(&message);
+        let push = gpslogger::read(text.as_bytes(), &fields(text)).unwrap();
+        let reading = only(&push);
         assert_eq!(reading.at_ms, at_ms, "{text}");
         let fix = location(reading);
         assert_eq!(
@@ -282,9 +272,9 @@ fn gpslogger_names_of_parameters_are_read_in_every_form() {
         near(fix.bearing_deg, 12.0);
     }
     let text = "lat=1&lon=2&timestamp=1698501144&prov=network&desc=Delivered";
-    let message = gpslogger::read(text.as_bytes(), &fields(text)).unwrap();
-    assert_eq!(location(&message.readings[0]).provider, None);
-    assert_eq!(message.ends_at_ms, [T0_MS]);
+    let push = gpslogger::read(text.as_bytes(), &fields(text)).unwrap();
+    assert_eq!(location(&push.readings[0]).provider, None);
+    assert_eq!(push.ends_at_ms, [T0_MS]);
     assert!(gpslogger::read(b"", &fields("lat=1&lon=2")).is_err());
     assert_eq!(gpslogger::read(b"", &fields("sat=3")).unwrap().readings, []);
 }

@@ -1,4 +1,4 @@
-//! The choice of session and `seq` for messages that arrive twice, in any order, or days late, and
+//! The choice of session and `seq` for pushes that arrive twice, in any order, or days late, and
 //! for ends.
 
 use porchlight_schema::ids::SessionId;
@@ -11,7 +11,7 @@ use super::super::*;
 const IDLE_MS: i64 = 30 * 60_000;
 const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
-fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Message {
+fn push(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Push {
     let readings = times_ms.iter().map(|&at_ms| Reading {
         at_ms,
         measurement: Measurement::Pressure(1_000.0),
@@ -20,10 +20,10 @@ fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Mes
     for &at_ms in times_ms.iter().chain(ends_ms) {
         digest = digest.wrapping_mul(31).wrapping_add(at_ms as u64);
     }
-    Message {
+    Push {
         readings: readings.collect(),
         ends_at_ms: ends_ms.to_vec(),
-        number: number.map(|(recording, number)| MessageNumber { recording, number }),
+        number: number.map(|(recording, number)| PushNumber { recording, number }),
         digest,
         skipped: 0,
     }
@@ -32,8 +32,8 @@ fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Mes
 /// The appended batches: session, `seq`, samples.
 type Appended = Vec<(u32, u32, u32)>;
 
-fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i64)>) {
-    let plan = state.plan(message, IDLE_MS, NOW);
+fn play(state: &mut RecorderState, push: &Push) -> (Appended, Vec<(u32, i64)>) {
+    let plan = state.plan(push, IDLE_MS, NOW);
     for opening in &plan.openings {
         let id = SessionId::new(NOW, opening.ordinal.into());
         state.mark_created(opening.ordinal, id, opening.started_at_ms);
@@ -51,29 +51,29 @@ fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i6
 }
 
 #[test]
-fn unnumbered_messages_get_a_seq_and_are_deduplicated() {
+fn unnumbered_pushes_get_a_seq_and_are_deduplicated() {
     let mut state = RecorderState::default();
-    let messages: Vec<_> = (0..5).map(|n| message(None, &[n * 1_000], &[])).collect();
-    for (seq, one) in (0..).zip(&messages) {
+    let pushes: Vec<_> = (0..5).map(|n| push(None, &[n * 1_000], &[])).collect();
+    for (seq, one) in (0..).zip(&pushes) {
         assert_eq!(play(&mut state, one).0, [(0, seq, 1)]);
     }
-    for (seq, one) in (0..).zip(&messages) {
+    for (seq, one) in (0..).zip(&pushes) {
         assert_eq!(play(&mut state, one).0, [(0, seq, 1)], "again");
     }
     assert_eq!(state.newest().unwrap().started_at_ms, 0);
 }
 
 #[test]
-fn numbered_messages_keep_the_order_of_their_numbers() {
+fn numbered_pushes_keep_the_order_of_their_numbers() {
     let numbered = |number: u32| {
         let from_ms = i64::from(number) * 1_000;
-        message(Some((1, number)), &[from_ms, from_ms + 500], &[])
+        push(Some((1, number)), &[from_ms, from_ms + 500], &[])
     };
     let mut state = RecorderState::default();
     for number in [0, 2, 1, 5, 4, 3, 3, 0] {
         assert_eq!(play(&mut state, &numbered(number)).0, [(0, number, 2)]);
     }
-    // The first message to arrive is not the first of its recording: there is room for the messages
+    // The first push to arrive is not the first of its recording: there is room for the pushes
     // in flight.
     let mut state = RecorderState::default();
     for number in [2, 0, 1, 3] {
@@ -87,7 +87,7 @@ fn numbered_messages_keep_the_order_of_their_numbers() {
         began_ms, 0,
         "as far back as the length of the first to come says"
     );
-    // A recording that began long before does not wait for earlier messages.
+    // A recording that began long before does not wait for earlier pushes.
     let mut state = RecorderState::default();
     assert_eq!(play(&mut state, &numbered(1_000)).0, [(0, 0, 2)]);
     assert_eq!(play(&mut state, &numbered(1_001)).0, [(0, 1, 2)]);
@@ -96,7 +96,7 @@ fn numbered_messages_keep_the_order_of_their_numbers() {
 #[test]
 fn another_recording_continues_the_same_session() {
     let mut state = RecorderState::default();
-    let of = |recording, number, at_ms| message(Some((recording, number)), &[at_ms], &[]);
+    let of = |recording, number, at_ms| push(Some((recording, number)), &[at_ms], &[]);
     assert_eq!(play(&mut state, &of(1, 0, 0)).0, [(0, 0, 1)]);
     assert_eq!(play(&mut state, &of(1, 1, 1_000)).0, [(0, 1, 1)]);
     assert_eq!(play(&mut state, &of(2, 0, 9_000)).0, [(0, 2, 1)]);
@@ -113,33 +113,33 @@ fn another_recording_continues_the_same_session() {
 #[test]
 fn an_end_word_ends_the_session_and_newer_data_opens_the_next() {
     let mut state = RecorderState::default();
-    let first = message(Some((1, 0)), &[0, 1_000], &[]);
-    let both = message(Some((1, 1)), &[2_000, 3_000, 4_000], &[3_000]);
+    let first = push(Some((1, 0)), &[0, 1_000], &[]);
+    let both = push(Some((1, 1)), &[2_000, 3_000, 4_000], &[3_000]);
     assert_eq!(play(&mut state, &first), (vec![(0, 0, 2)], vec![]));
     let expected = (vec![(0, 1, 2), (1, 0, 1)], vec![(0, 3_000)]);
     assert_eq!(play(&mut state, &both), expected);
     assert_eq!(play(&mut state, &both), expected, "again");
     // A reading from before the end belongs to the ended session, however late it arrives.
-    let late = message(None, &[2_500], &[]);
+    let late = push(None, &[2_500], &[]);
     assert_eq!(play(&mut state, &late).0, [(0, 2, 1)]);
-    let next = message(Some((1, 2)), &[5_000], &[]);
+    let next = push(Some((1, 2)), &[5_000], &[]);
     assert_eq!(play(&mut state, &next).0, [(1, 1, 1)]);
     assert_eq!(state.newest().unwrap().ordinal, 1);
 }
 
 #[test]
 fn a_word_alone_opens_no_session() {
-    let word = |at_ms: i64| Message {
+    let word = |at_ms: i64| Push {
         readings: vec![Reading {
             at_ms,
             measurement: Measurement::Mark("stop".to_owned()),
         }],
         ends_at_ms: vec![at_ms],
-        ..message(None, &[], &[at_ms])
+        ..push(None, &[], &[at_ms])
     };
     let mut state = RecorderState::default();
     assert_eq!(play(&mut state, &word(0)), (vec![], vec![]));
-    play(&mut state, &message(None, &[1_000], &[]));
+    play(&mut state, &push(None, &[1_000], &[]));
     assert_eq!(play(&mut state, &word(2_000)).1, [(0, 2_000)]);
     assert_eq!(
         play(&mut state, &word(3_000)),
@@ -151,22 +151,22 @@ fn a_word_alone_opens_no_session() {
 #[test]
 fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     let mut state = RecorderState::default();
-    play(&mut state, &message(None, &[0, 10_000], &[]));
+    play(&mut state, &push(None, &[0, 10_000], &[]));
     state.mark_newest_ended(EndOfSession::Idle);
     // The phone recorded continuously, but had no network.
-    let kept = message(None, &[20_000, IDLE_MS + 20_000], &[]);
+    let kept = push(None, &[20_000, IDLE_MS + 20_000], &[]);
     assert_eq!(play(&mut state, &kept).0, [(0, 1, 2)]);
-    let after = message(None, &[3 * IDLE_MS], &[]);
+    let after = push(None, &[3 * IDLE_MS], &[]);
     assert_eq!(play(&mut state, &after).0, [(1, 0, 1)]);
     // The customer stops the next session.
     state.mark_newest_ended(EndOfSession::At(3 * IDLE_MS + 500));
-    let last = message(None, &[3 * IDLE_MS + 400, 3 * IDLE_MS + 600], &[]);
+    let last = push(None, &[3 * IDLE_MS + 400, 3 * IDLE_MS + 600], &[]);
     assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
 }
 
-/// Returns the counts of the batches of a message: session, samples, skipped samples.
-fn counts(state: &mut RecorderState, message: &Message) -> Vec<(u32, u32, u32)> {
-    let plan = state.plan(message, IDLE_MS, NOW);
+/// Returns the counts of the batches of a push: session, samples, skipped samples.
+fn counts(state: &mut RecorderState, push: &Push) -> Vec<(u32, u32, u32)> {
+    let plan = state.plan(push, IDLE_MS, NOW);
     for opening in &plan.openings {
         let id = SessionId::new(NOW, opening.ordinal.into());
         state.mark_created(opening.ordinal, id, opening.started_at_ms);
@@ -181,18 +181,15 @@ fn counts(state: &mut RecorderState, message: &Message) -> Vec<(u32, u32, u32)> 
 #[test]
 fn readings_outside_of_all_sessions_are_counted_as_skipped() {
     let mut state = RecorderState::default();
-    let first = message(None, &[10_000, 20_000], &[20_000]);
+    let first = push(None, &[10_000, 20_000], &[20_000]);
     assert_eq!(counts(&mut state, &first), [(0, 2, 0)]);
-    assert_eq!(
-        counts(&mut state, &message(None, &[40_000], &[])),
-        [(1, 1, 0)]
-    );
+    assert_eq!(counts(&mut state, &push(None, &[40_000], &[])), [(1, 1, 0)]);
     for (times_ms, expected) in [
         (&[5_000, 11_000][..], &[(0, 1, 1)][..]),
         (&[5_000, 6_000], &[(0, 0, 2)]),
         (&[20_000, 30_000, 41_000], &[(0, 1, 0), (1, 1, 1)]),
     ] {
-        let one = message(None, times_ms, &[]);
+        let one = push(None, times_ms, &[]);
         assert_eq!(counts(&mut state, &one), expected, "{times_ms:?}");
         assert_eq!(counts(&mut state, &one), expected, "again");
     }
@@ -201,24 +198,24 @@ fn readings_outside_of_all_sessions_are_counted_as_skipped() {
 #[test]
 fn one_wrong_time_ahead_does_not_move_the_session_into_the_future() {
     let mut state = RecorderState::default();
-    let wrong = message(None, &[NOW.0 + 7_200_000], &[]);
+    let wrong = push(None, &[NOW.0 + 7_200_000], &[]);
     let plan = state.plan(&wrong, IDLE_MS, NOW);
     assert_eq!(plan.openings[0].begins_at, NOW);
     assert_eq!(counts(&mut state, &wrong), [(0, 1, 0)]);
     for n in 1..4 {
-        let right = message(None, &[NOW.0 + n * 1_000], &[]);
+        let right = push(None, &[NOW.0 + n * 1_000], &[]);
         assert_eq!(counts(&mut state, &right), [(0, 1, 0)]);
     }
     assert_eq!(state.newest().unwrap().started_at_ms, NOW.0);
     // The session ended while only the wrong time was known.
     let mut state = RecorderState::default();
-    let ended = message(
+    let ended = push(
         None,
         &[NOW.0 + 7_200_000, NOW.0 + 7_210_000],
         &[NOW.0 + 7_210_000],
     );
     counts(&mut state, &ended);
-    let right = message(None, &[NOW.0 + 5_000, NOW.0 + 15_000], &[]);
+    let right = push(None, &[NOW.0 + 5_000, NOW.0 + 15_000], &[]);
     assert_eq!(counts(&mut state, &right), [(0, 1, 0), (1, 1, 0)]);
 }
 
@@ -226,25 +223,25 @@ fn one_wrong_time_ahead_does_not_move_the_session_into_the_future() {
 fn a_phone_whose_clock_is_ahead_keeps_its_times() {
     let mut state = RecorderState::default();
     for at_ms in [0, 1_000, 2_000] {
-        let ahead = message(None, &[NOW.0 + 86_400_000 + at_ms], &[]);
+        let ahead = push(None, &[NOW.0 + 86_400_000 + at_ms], &[]);
         assert_eq!(counts(&mut state, &ahead), [(0, 1, 0)]);
     }
     let started_at_ms = state.newest().unwrap().started_at_ms;
     assert_eq!(started_at_ms, NOW.0 + 86_400_000);
-    // A clock that is barely ahead and a message that is overtaken are no reason for a correction.
+    // A clock that is barely ahead and a push that is overtaken are no reason for a correction.
     let mut state = RecorderState::default();
-    counts(&mut state, &message(None, &[NOW.0 + 301_000], &[]));
-    let overtaken = message(None, &[NOW.0 + 299_000], &[]);
+    counts(&mut state, &push(None, &[NOW.0 + 301_000], &[]));
+    let overtaken = push(None, &[NOW.0 + 299_000], &[]);
     assert_eq!(counts(&mut state, &overtaken), [(0, 0, 1)]);
 }
 
 #[test]
-fn rates_are_counted_over_the_last_messages() {
+fn rates_are_counted_over_the_last_pushes() {
     let mut state = RecorderState::default();
     assert_eq!(state.rates_hz(), []);
     for second in 0..20 {
         let from_ms = second * 1_000;
-        play(&mut state, &message(None, &[from_ms, from_ms + 500], &[]));
+        play(&mut state, &push(None, &[from_ms, from_ms + 500], &[]));
     }
     let [(Kind::Pressure, hz)] = state.rates_hz()[..] else {
         panic!("{:?}", state.rates_hz());
@@ -258,34 +255,34 @@ fn the_state_stays_small() {
     for n in 0..20_000_i64 {
         let ends: &[i64] = if n % 100 == 99 { &[n * 1_000] } else { &[] };
         let number = (n % 3 > 0).then_some((n as u64 / 7, n as u32));
-        play(&mut state, &message(number, &[n * 1_000], ends));
+        play(&mut state, &push(number, &[n * 1_000], ends));
     }
     let bytes = serde_json::to_vec(&state).unwrap().len();
     assert!(bytes < 64 * 1024, "{bytes}");
 }
 
 proptest! {
-    /// A process that is killed at any point sends no response and receives the message again, with
-    /// the state from before or after. Either way all messages have a `seq` of their own in the
+    /// A process that is killed at any point sends no response and receives the push again, with
+    /// the state from before or after. Either way all pushes have a `seq` of their own in the
     /// end, and the same one each time.
     #[test]
-    fn a_repeated_message_gets_the_same_session_and_seq(
+    fn a_repeated_push_gets_the_same_session_and_seq(
         order in Just((0..12_u32).collect::<Vec<_>>()).prop_shuffle(),
         kills in prop::collection::vec(0..3_u8, 12),
         numbered in any::<bool>(),
     ) {
         let mut state = RecorderState::default();
-        let messages: Vec<_> = (0..12_u32)
+        let pushes: Vec<_> = (0..12_u32)
             .map(|n| {
                 let at_ms = 1_000_000 + i64::from(n) * 1_000;
-                message(numbered.then_some((1, n)), &[at_ms, at_ms + 400], &[])
+                push(numbered.then_some((1, n)), &[at_ms, at_ms + 400], &[])
             })
             .collect();
-        // The first message comes first, so that nothing lies before the start.
+        // The first push comes first, so that nothing lies before the start.
         let order: Vec<u32> = std::iter::once(0).chain(order.into_iter().filter(|&n| n > 0)).collect();
         let mut places = std::collections::BTreeMap::new();
         for (&n, kill) in order.iter().zip(kills) {
-            let one = &messages[n as usize];
+            let one = &pushes[n as usize];
             let before = state.clone();
             let stored = play(&mut state, one).0;
             if kill == 1 {
@@ -305,7 +302,7 @@ proptest! {
         seqs.dedup();
         prop_assert_eq!(seqs.len(), 12);
         for (&n, expected) in &places {
-            prop_assert_eq!(&play(&mut state, &messages[n as usize]).0, expected);
+            prop_assert_eq!(&play(&mut state, &pushes[n as usize]).0, expected);
         }
     }
 }

@@ -121,7 +121,7 @@ fn feature() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a message of OwnTracks, most often of a used type.
+/// Returns a push of OwnTracks, most often of a used type.
 fn report() -> impl Strategy<Value = Value> {
     object(&[
         (

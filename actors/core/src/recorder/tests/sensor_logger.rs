@@ -5,7 +5,7 @@ use porchlight_schema::sample::ActivityType;
 use super::super::*;
 use super::formats::{T0_MS, location, near, only};
 
-fn sensor(name: &str, values: &str) -> Message {
+fn sensor(name: &str, values: &str) -> Push {
     let payload = format!(
         r#"{{"messageId":3,"sessionId":"s","deviceId":"d","payload":[{{"name":"{name}","time":1698501144401745123,"accuracy":3,"values":{values}}}]}}"#
     );
@@ -14,12 +14,12 @@ fn sensor(name: &str, values: &str) -> Message {
 
 #[test]
 fn a_sensor_logger_position_is_read_without_unknown_values() {
-    let message = sensor(
+    let push = sensor(
         "location",
         r#"{"latitude":52.52,"longitude":13.405,"altitude":34.5,"altitudeAboveMeanSeaLevel":0.1,"speed":1.25,"bearing":271.5,
             "horizontalAccuracy":4.5,"verticalAccuracy":3,"speedAccuracy":0.5,"bearingAccuracy":10}"#,
     );
-    let reading = only(&message);
+    let reading = only(&push);
     // Nanoseconds beyond 2^53 are read exactly.
     assert_eq!(reading.at_ms, T0_MS + 401);
     let fix = location(reading);
@@ -102,36 +102,33 @@ fn sensor_logger_texts_are_marks_and_end_words_end_the_session() {
         ("delivered it", false),
     ] {
         let values = format!(r#"{{"text":"{text}","millisecond_press_duration":80}}"#);
-        let message = sensor("annotation", &values);
+        let push = sensor("annotation", &values);
         assert_eq!(
-            only(&message).measurement,
+            only(&push).measurement,
             Measurement::Mark(text.trim().to_owned())
         );
         let expected: &[i64] = if ends { &[T0_MS + 401] } else { &[] };
-        assert_eq!(message.ends_at_ms, expected, "{text}");
+        assert_eq!(push.ends_at_ms, expected, "{text}");
     }
     assert_eq!(sensor("annotation", r#"{"text":""}"#).readings, []);
 }
 
 #[test]
-fn sensor_logger_numbers_its_messages_within_a_recording() {
+fn sensor_logger_numbers_its_pushes_within_a_recording() {
     let read = |session: &str, id: &str| {
         let text =
             format!(r#"{{"messageId":{id},"sessionId":"{session}","deviceId":"d","payload":[]}}"#);
         sensor_logger::read(text.as_bytes()).unwrap().number
     };
     let first = read("a", "0").unwrap();
-    assert_eq!(
-        read("a", "7").unwrap(),
-        MessageNumber { number: 7, ..first }
-    );
+    assert_eq!(read("a", "7").unwrap(), PushNumber { number: 7, ..first });
     assert_ne!(read("b", "0").unwrap().recording, first.recording);
     assert_eq!(read("a", "-1"), None);
     assert_eq!(read("a", "\"x\""), None);
 }
 
 /// A push is read twice: as machines write it, and with an escape, which only the slower reader
-/// understands. Both give the same message.
+/// understands. Both give the same push.
 #[test]
 fn both_readers_of_sensor_logger_agree() {
     let at_ns = |n: i64| T0_MS * 1_000_000 + n * 20_000_000;
@@ -157,16 +154,16 @@ fn both_readers_of_sensor_logger_agree() {
             r#"{{"name":"{name}","time":{at_ns},"values":{{"x":0.125,"y":-0.5,"z":{n}.5}}}}"#
         ));
     }
-    let push = |id: &str| {
+    let text = |id: &str| {
         let entries = entries.join(", ");
         format!(
             r#"{{ "messageId": 4, "sessionId": "s{id}", "deviceId": "d", "payload": [{entries}] }}"#
         )
     };
-    let plain = sensor_logger::read(push("x").as_bytes()).unwrap();
+    let plain = sensor_logger::read(text("x").as_bytes()).unwrap();
     assert_eq!(plain.readings.len(), 8);
     assert_eq!((plain.skipped, plain.ends_at_ms.len()), (3, 1));
-    let escaped = sensor_logger::read(push("\\u0078").as_bytes()).unwrap();
+    let escaped = sensor_logger::read(text("\\u0078").as_bytes()).unwrap();
     assert_eq!(plain, escaped);
 }
 
@@ -189,14 +186,10 @@ fn sensor_logger_motion_is_combined_with_gravity() {
         r#"{{"messageId":0,"sessionId":"s","deviceId":"d","payload":[{}]}}"#,
         entries.join(",")
     );
-    let message = sensor_logger::read(text.as_bytes()).unwrap();
-    let starts: Vec<i64> = message
-        .readings
-        .iter()
-        .map(|reading| reading.at_ms)
-        .collect();
+    let push = sensor_logger::read(text.as_bytes()).unwrap();
+    let starts: Vec<i64> = push.readings.iter().map(|reading| reading.at_ms).collect();
     assert_eq!(starts, [T0_MS, T0_MS + 1_000]);
-    for reading in &message.readings {
+    for reading in &push.readings {
         let Measurement::Imu(imu) = &reading.measurement else {
             panic!("{reading:?}");
         };
@@ -213,15 +206,15 @@ fn sensor_logger_motion_is_combined_with_gravity() {
     }
     // If the phone also measures acceleration with gravity, that measurement counts.
     let total = text.replace("accelerometer", "TotalAcceleration");
-    let message = sensor_logger::read(total.as_bytes()).unwrap();
-    let Measurement::Imu(imu) = &message.readings[0].measurement else {
-        panic!("{message:?}");
+    let push = sensor_logger::read(total.as_bytes()).unwrap();
+    let Measurement::Imu(imu) = &push.readings[0].measurement else {
+        panic!("{push:?}");
     };
     assert_eq!(imu.accel[2][0], 1.0);
     // Acceleration without gravity is useless.
     let without = text.replace("gravity", "battery");
-    let message = sensor_logger::read(without.as_bytes()).unwrap();
-    assert_eq!((message.readings.len(), message.skipped), (0, 400));
+    let push = sensor_logger::read(without.as_bytes()).unwrap();
+    assert_eq!((push.readings.len(), push.skipped), (0, 400));
 }
 
 #[test]
@@ -235,15 +228,15 @@ fn motion_is_split_at_silences_and_thinned_above_the_rate_limit() {
         };
         let entries: Vec<String> = times.iter().map(entry).collect();
         let text = format!(r#"{{"payload":[{}]}}"#, entries.join(","));
-        let message = sensor_logger::read(text.as_bytes()).unwrap();
-        let arrays = message
+        let push = sensor_logger::read(text.as_bytes()).unwrap();
+        let arrays = push
             .readings
             .iter()
             .map(|reading| match &reading.measurement {
                 Measurement::Imu(imu) => (reading.at_ms - T0_MS, imu.hz, imu.accel[0].len()),
                 other => panic!("{other:?}"),
             });
-        (arrays.collect::<Vec<_>>(), message.skipped)
+        (arrays.collect::<Vec<_>>(), push.skipped)
     };
     assert_eq!(
         vectors(&[0, 20, 40, 500, 550, 600]),

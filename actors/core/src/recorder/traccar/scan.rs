@@ -5,7 +5,7 @@ use porchlight_schema::sample::json::{Keys, Scanner};
 
 use super::{KNOT_MPS, Position};
 use crate::recorder::json::{number_of, text_of};
-use crate::recorder::message::Message;
+use crate::recorder::push::Push;
 use crate::recorder::time::time_of_scalar;
 
 /// The meaning of a key of a position in the SDK's form.
@@ -43,22 +43,22 @@ impl PositionKey {
 }
 
 /// Reads one position or an array of positions.
-pub(super) fn scan(payload: &[u8]) -> Option<Message> {
+pub(super) fn scan(payload: &[u8]) -> Option<Push> {
     let mut scanner = Scanner::new(payload.trim_ascii_start());
-    let (mut message, mut keys) = (Message::default(), Keys::default());
+    let (mut push, mut keys) = (Push::default(), Keys::default());
     if scanner.is_array() {
-        scanner.elements(|scanner| scan_position(scanner, &mut keys, &mut message))?;
+        scanner.elements(|scanner| scan_position(scanner, &mut keys, &mut push))?;
     } else {
-        scan_position(&mut scanner, &mut keys, &mut message)?;
+        scan_position(&mut scanner, &mut keys, &mut push)?;
     }
     scanner.end()?;
-    Some(message.of_payload(payload).sorted())
+    Some(push.of_payload(payload).sorted())
 }
 
 fn scan_position<'a>(
     scanner: &mut Scanner<'a>,
     keys: &mut Keys<'a, PositionKey>,
-    message: &mut Message,
+    push: &mut Push,
 ) -> Option<()> {
     let (mut position, mut has_location) = (Position::default(), false);
     scanner.members_like(keys, PositionKey::of, |scanner, key| {
@@ -77,9 +77,9 @@ fn scan_position<'a>(
             PositionKey::Location if !has_location => {
                 has_location = true;
                 if scanner.is_array() {
-                    scanner.elements(|scanner| scan_with_coords(scanner, message))?;
+                    scanner.elements(|scanner| scan_with_coords(scanner, push))?;
                 } else {
-                    scan_with_coords(scanner, message)?;
+                    scan_with_coords(scanner, push)?;
                 }
             }
             PositionKey::Location => return None,
@@ -88,12 +88,12 @@ fn scan_position<'a>(
         Some(())
     })?;
     if !has_location {
-        position.add_to(message, KNOT_MPS as f32);
+        position.add_to(push, KNOT_MPS as f32);
     }
     Some(())
 }
 
-fn scan_with_coords(scanner: &mut Scanner<'_>, message: &mut Message) -> Option<()> {
+fn scan_with_coords(scanner: &mut Scanner<'_>, push: &mut Push) -> Option<()> {
     let mut position = Position::default();
     // A repeated object is left to the lenient reader.
     let (mut coords, mut recognised, mut extras) = (0, 0, 0);
@@ -138,7 +138,7 @@ fn scan_with_coords(scanner: &mut Scanner<'_>, message: &mut Message) -> Option<
         Some(())
     })?;
     (coords <= 1 && recognised <= 1 && extras <= 1).then_some(())?;
-    position.add_to(message, 1.0);
+    position.add_to(push, 1.0);
     Some(())
 }
 

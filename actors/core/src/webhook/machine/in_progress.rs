@@ -1,8 +1,8 @@
-//! The lanes in progress, with the counts and orders in which the machine asks for them.
+//! The lanes in progress, counted and ordered by permit and by start.
 //!
-//! An endpoint has hundreds of lanes in progress, and each answer asks several times which permits
-//! are free and which attempt is the oldest. Counts and ordered sets answer that without a pass over
-//! all lanes.
+//! An endpoint has hundreds of lanes in progress, and each answer needs the free permits and the
+//! oldest attempt several times. The counts and ordered sets supply both without a pass over all
+//! lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

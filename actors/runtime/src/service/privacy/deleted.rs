@@ -22,7 +22,7 @@ impl TenantPrivacy<'_> {
     }
 
     /// Stores the hashes of the sessions that an erasure is about to remove. May be repeated.
-    pub(super) async fn note_erased(
+    pub(super) async fn record_erased(
         &self,
         request: &PrivacyRequest,
         page: &[SessionId],

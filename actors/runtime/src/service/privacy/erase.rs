@@ -9,7 +9,7 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::super::recorder::order_of;
-use crate::scoring::{RowLocks, forget, keys_of, replay};
+use crate::scoring::{RowLocks, keys_of, remove_contributions, replay};
 
 /// The number of table rows that one step examines.
 const STEP_ROWS: usize = 500;
@@ -107,7 +107,7 @@ pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResul
 }
 
 /// Removes the contributions of a session to learned rows.
-async fn forget_session(
+async fn remove_contributions_of(
     store: &dyn Store,
     row_locks: &RowLocks,
     start: &SessionStart,
@@ -122,7 +122,7 @@ async fn forget_session(
         keys = keys_of(start, fingerprint.as_ref());
     }
     for key in keys {
-        forget(store, row_locks, start, key).await?;
+        remove_contributions(store, row_locks, start, key).await?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ pub(super) async fn session(
         Err(error) => return Err(error),
     };
     if let Some(start) = &start {
-        forget_session(store, row_locks, start).await?;
+        remove_contributions_of(store, row_locks, start).await?;
     }
     store.erase_session(session_id).await
 }

@@ -29,7 +29,7 @@ pub(super) enum Performed {
     Ended,
     /// The request waits until this time.
     Waits(TimestampMs),
-    /// The request gives its place to the next one, and continues when its turn comes again.
+    /// The request gives its permit to the next one, and continues when its turn comes again.
     Yields,
     /// The process stops, or another one acts for the tenant.
     Stopped,
@@ -117,11 +117,11 @@ impl<'s> OwnedRequest<'s> {
         })
     }
 
-    /// Notes a completed request in the audit log and removes it from the open requests. After a
+    /// Records a completed request in the audit log and removes it from the open requests. After a
     /// crash between the two, the log has the line twice.
     async fn close(&self, request: &PrivacyRequest) -> StoreResult<()> {
         if let Some(completed_at) = request.completed_at {
-            self.note_completion(request, completed_at).await?;
+            self.record_completion(request, completed_at).await?;
         }
         self.requests().remove_open(self.key.id_hash).await?;
         measure::on_ended(request);
@@ -135,7 +135,11 @@ impl<'s> OwnedRequest<'s> {
 
     /// Writes the line of a completed request to the tenant's audit log, and waits until it is
     /// committed.
-    async fn note_completion(&self, request: &PrivacyRequest, at: TimestampMs) -> StoreResult<()> {
+    async fn record_completion(
+        &self,
+        request: &PrivacyRequest,
+        at: TimestampMs,
+    ) -> StoreResult<()> {
         let Some(log) = self.service.audit() else {
             return Ok(());
         };
@@ -161,7 +165,7 @@ impl<'s> OwnedRequest<'s> {
             Step::Mark(subject, until) => self.mark(request, &subject, until).await?,
             Step::Plan(subject, until) => self.plan(&subject, until).await?,
             Step::Erase(page) => {
-                self.requests().note_erased(request, &page).await?;
+                self.requests().record_erased(request, &page).await?;
                 for session_id in page {
                     service.registry().drop_erased(session_id);
                     erase::session(store, service.scoring.row_locks(), session_id).await?;
@@ -174,7 +178,7 @@ impl<'s> OwnedRequest<'s> {
             Step::Recorders(subject, until) => {
                 let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
                 let keys = erase::recorders(store, tenant, until, is_covered).await?;
-                self.requests().forget_in_requests(&subject).await?;
+                self.requests().hash_subject_in_requests(&subject).await?;
                 Outcome::Removed(Counts {
                     keys,
                     ..Counts::default()

@@ -1,8 +1,8 @@
 //! Stores privacy requests as documents.
 //!
 //! A request is stored in three places: under its id, in the tenant's list, and among the open
-//! requests of all tenants. The entry among the open requests is written first, so that an existing
-//! request is never forgotten.
+//! requests of all tenants. The entry among the open requests is written first, so that it
+//! exists for each open request.
 
 use porchlight_core::privacy::{Begin, NotPending, OpenKey, PrivacyRequest, RecordedSubject, Room};
 use porchlight_observe::chain;
@@ -83,7 +83,7 @@ pub(super) fn id_hash(request_id: &str) -> [u8; 32] {
     Sha256::digest(request_id.as_bytes()).into()
 }
 
-/// Returns the name of the open request with this key among the open requests.
+/// Returns the tenant and the hash of the id in the key of an open request.
 pub(super) fn parse_open_key(key: &[u8]) -> Option<OpenKey> {
     let (tenant, rest) = Tenant::split_from(key)?;
     let id_hash = rest.try_into().ok()?;
@@ -348,12 +348,12 @@ impl TenantPrivacy<'_> {
 
     /// Replaces an erased subject by its salted hash in all requests that are over. Requests about
     /// a session or a delivery that no longer exists are included. May be repeated.
-    pub(super) async fn forget_in_requests(&self, erased: &Subject) -> StoreResult<()> {
+    pub(super) async fn hash_subject_in_requests(&self, erased: &Subject) -> StoreResult<()> {
         let mut after = None;
         loop {
             let (page, next) = self.scan(after).await?;
             for before in page {
-                self.forget_in_request(before, erased).await?;
+                self.hash_subject_in_request(before, erased).await?;
             }
             if next.is_none() {
                 return Ok(());
@@ -362,13 +362,17 @@ impl TenantPrivacy<'_> {
         }
     }
 
-    async fn forget_in_request(&self, before: PrivacyRequest, erased: &Subject) -> StoreResult<()> {
+    async fn hash_subject_in_request(
+        &self,
+        before: PrivacyRequest,
+        erased: &Subject,
+    ) -> StoreResult<()> {
         let RecordedSubject::Clear(subject) = &before.subject else {
             return Ok(());
         };
         if before.is_over() && (subject == erased || self.is_gone(subject).await?) {
             let mut after = before.clone();
-            after.forget_subject();
+            after.hash_subject();
             // A request that is over changes only here.
             self.replace(&before, &after).await?;
         }

@@ -1,4 +1,4 @@
-//! One shard as one node sees it.
+//! The state of one shard at one node: owner, lease and claim.
 
 use super::{Member, MonotonicMs, OwnerRow};
 
@@ -42,9 +42,9 @@ impl Hold {
 /// The known content of the shard's row: generation and holder.
 pub(super) type Known = (u64, Option<Member>);
 
-/// One shard as one node sees it.
+/// The state of one shard at one node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slot {
+pub(super) struct ShardView {
     /// This node's state of the shard.
     pub(super) hold: Hold,
     /// The row as last read; `None` before the first read.
@@ -54,7 +54,7 @@ pub(super) struct Slot {
     pub(super) read_requested_at: Option<MonotonicMs>,
 }
 
-impl Slot {
+impl ShardView {
     /// Processes a read of the row. Generations only rise, and a release is the last write of a
     /// generation, so any other content is an older read.
     pub(super) fn read(&mut self, row: Option<OwnerRow>) {

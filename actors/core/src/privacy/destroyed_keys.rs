@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A set of numbers of data keys, in bounded memory. Each number is added once.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct DataKeys {
+pub struct DestroyedKeys {
     /// The first and the last number of each range, in ascending order. There is a gap between any
     /// two ranges.
     ranges: Vec<(u64, u64)>,
@@ -13,38 +13,38 @@ pub struct DataKeys {
     others: u64,
 }
 
-impl DataKeys {
+impl DestroyedKeys {
     /// Adds a number that is not in the set.
     pub fn add(&mut self, number: u64) {
-        let place = self.ranges.partition_point(|(first, _)| *first <= number);
-        let before = place.checked_sub(1).filter(|&before| {
+        let index = self.ranges.partition_point(|(first, _)| *first <= number);
+        let before = index.checked_sub(1).filter(|&before| {
             let range = self.ranges.get(before);
             range.is_some_and(|(_, last)| last.checked_add(1) == Some(number))
         });
         let after = number.checked_add(1).filter(|next| {
-            let range = self.ranges.get(place);
+            let range = self.ranges.get(index);
             range.is_some_and(|(first, _)| first == next)
         });
         match (before, after) {
             (Some(before), Some(_)) => {
-                let (_, last) = self.ranges.remove(place);
+                let (_, last) = self.ranges.remove(index);
                 self.extend(before, last);
             }
             (Some(before), None) => self.extend(before, number),
             (None, Some(_)) => {
-                if let Some((first, _)) = self.ranges.get_mut(place) {
+                if let Some((first, _)) = self.ranges.get_mut(index) {
                     *first = number;
                 }
             }
             (None, None) if self.ranges.len() < RECEIPT_KEY_RANGES_MAX => {
-                self.ranges.insert(place, (number, number));
+                self.ranges.insert(index, (number, number));
             }
             (None, None) => self.others += 1,
         }
     }
 
-    fn extend(&mut self, place: usize, to: u64) {
-        if let Some((_, last)) = self.ranges.get_mut(place) {
+    fn extend(&mut self, index: usize, to: u64) {
+        if let Some((_, last)) = self.ranges.get_mut(index) {
             *last = to;
         }
     }
@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
 
-    fn of(numbers: impl IntoIterator<Item = u64>) -> DataKeys {
-        let mut keys = DataKeys::default();
+    fn of(numbers: impl IntoIterator<Item = u64>) -> DestroyedKeys {
+        let mut keys = DestroyedKeys::default();
         for number in numbers {
             keys.add(number);
         }

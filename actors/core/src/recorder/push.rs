@@ -1,4 +1,4 @@
-//! A parsed message of a recording app.
+//! A parsed push of a recording app.
 
 use porchlight_schema::limits::{
     MARK_NAME_CHARS_MAX, RECORDER_TREE_OBJECTS_MAX, RECORDER_TREE_VALUES_MAX,
@@ -92,25 +92,25 @@ pub struct Reading {
     pub measurement: Measurement,
 }
 
-/// The number of a message within one recording of the app.
+/// The number of a push within one recording of the app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MessageNumber {
+pub struct PushNumber {
     /// Identifies the recording.
     pub recording: u64,
-    /// The message's position in the recording, from 0.
+    /// The push's position in the recording, from 0.
     pub number: u32,
 }
 
-/// A parsed message.
+/// A parsed push.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Message {
+pub struct Push {
     /// The readings, sorted by time.
     pub readings: Vec<Reading>,
     /// The times at which the courier ended a session, by the phone's wall clock, in order.
     pub ends_at_ms: Vec<i64>,
-    /// The app's own number. `None` if the app does not number its messages.
-    pub number: Option<MessageNumber>,
-    /// Identifies the payload's bytes, to recognise a message that arrives again.
+    /// The app's own number. `None` if the app does not number its pushes.
+    pub number: Option<PushNumber>,
+    /// Identifies the payload's bytes, to recognise a push that arrives again.
     pub digest: u64,
     /// The number of readings that were left out: of an unused kind, or with an impossible value.
     pub skipped: u32,
@@ -129,8 +129,8 @@ pub(super) fn is_end_word(text: &str) -> bool {
     END_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-impl Message {
-    /// Returns an empty message with the digest of `payload`.
+impl Push {
+    /// Returns an empty push with the digest of `payload`.
     pub(super) fn of(payload: &[u8]) -> Self {
         Self {
             digest: digest_of(payload),
