@@ -27,7 +27,7 @@ const ACTIVITY_CONFIDENCE: f32 = 0.5;
 /// Returns an error if the payload is not a JSON object, or if a position has no time.
 pub fn read(payload: &[u8]) -> Result<Push, PayloadError> {
     match scan::scan(payload) {
-        Some(report) => report.to_push(payload),
+        Some(report) => report.read_push(payload),
         None => read_lenient(payload),
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn read_lenient(payload: &[u8]) -> Result<Push, PayloadError> {
         poi: text(&value, "poi"),
         desc: text(&value, "desc"),
     };
-    report.to_push(payload)
+    report.read_push(payload)
 }
 
 /// The fields of a push.
@@ -86,7 +86,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn to_push(&self, payload: &[u8]) -> Result<Push, PayloadError> {
+    fn read_push(&self, payload: &[u8]) -> Result<Push, PayloadError> {
         let mut push = Push::of(payload);
         match self.kind {
             Some("location") => {
