@@ -28,7 +28,7 @@ use porchlight_http::auth::Caller;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::recorder;
+use porchlight_http::recorder::{self, ShownRecorder};
 use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 
@@ -109,13 +109,7 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = of_path(&call, tenant).await?;
     call.check_accept_json()?;
     call.reject_parameters()?;
-    let service = &call.state.service;
-    let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
-    // A restricted session is not shown, and neither is its data.
-    let is_hidden = match session_id {
-        Some(session_id) => service.find_shown(session_id).await?.is_none(),
-        None => false,
-    };
+    let shown = ShownRecorder::of(&call.state, &recorder).await?;
     let link = match &caller {
         Caller::Key(key) if key.may(Permission::Change) => Some(link(&call, &recorder)?),
         _ => None,
@@ -126,13 +120,9 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
             link,
             expires_at: recorder.order.expires_at,
         },
-        session_id: session_id.filter(|_| !is_hidden),
-        last_heard_at: recorder.state.last_heard_at.filter(|_| !is_hidden),
-        receiving: if is_hidden {
-            Map::new()
-        } else {
-            receiving(&recorder, service.now())
-        },
+        session_id: shown.session_id,
+        last_heard_at: shown.last_heard_at,
+        receiving: receiving(&shown),
     };
     request_context::json(HttpResponse::Ok(), &shown)
 }
@@ -212,10 +202,10 @@ fn link(call: &RequestContext, recorder: &Recorder) -> Result<LinkView, Problem>
 }
 
 /// Returns the recently received values per second by kind, to one decimal.
-fn receiving(recorder: &Recorder, now: TimestampMs) -> Map<String, Value> {
-    let rates = recorder::receiving(recorder, now).into_iter();
+fn receiving(recorder: &ShownRecorder) -> Map<String, Value> {
+    let rates = recorder.rates_hz.iter();
     rates
-        .map(|(kind, hz)| {
+        .map(|&(kind, hz)| {
             let hz = (hz * 10.0).round() / 10.0;
             (kind.as_str().to_owned(), hz.into())
         })

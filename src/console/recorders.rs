@@ -10,7 +10,7 @@ use porchlight_actors::service::{Recorder, RecorderOrder};
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
-use porchlight_http::recorder::{self, Activity};
+use porchlight_http::recorder::{self, Activity, ShownRecorder};
 use porchlight_schema::ids::RecorderId;
 use porchlight_schema::limits::{ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, TEXT_CHARS_MAX};
 use porchlight_schema::session::{Address, Point};
@@ -204,14 +204,14 @@ async fn recorder_in_path(request: &SignedInRequest) -> Result<Recorder, Problem
 
 async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let recorder = recorder_in_path(&request).await?;
-    let activity = recorder::activity(&request.state, &recorder).await?;
+    let shown = ShownRecorder::of(&request.state, &recorder).await?;
     let frame = request.frame();
     let is_valid = frame.now < recorder.order.expires_at;
     let head = html! { noscript { meta http-equiv="refresh" content="10"; } };
     let body = html! {
         p.crumbs { a href={ (ROOT) "/recorders" } { "Try it with a phone" } }
         header.title { h1 { "Link for " (recorder.order.external_rider_id) } }
-        (status(&frame, &recorder, activity))
+        (status(&frame, &shown))
         @if !is_valid { (notice(Notice::Note, "This link has expired.")) }
         // The link is a credential, so only a key that may create one sees it.
         @if is_valid && frame.may_change() { (links(&request, &recorder)?) }
@@ -224,21 +224,21 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
 
 /// Renders the status, which the script fetches periodically. The time in it makes each fetched
 /// part differ, so that the script replaces it.
-fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup {
-    let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
+fn status(frame: &Frame<'_>, recorder: &ShownRecorder) -> Markup {
+    let sentence = recorder.sentence();
     html! {
         section.card #recorder-status data-part="" aria-labelledby="status" {
             h2 #status { "Status" }
             p data-refresh=(REFRESH_MS) data-at=(frame.now) {
-                @match activity {
-                    Activity::Receiving => span.state.good { (icon(Icon::Live)) (recorder::sentence(activity, recorder, frame.now)) },
-                    Activity::Recorded => span.state.good { (icon(Icon::Check)) (recorder::sentence(activity, recorder, frame.now)) },
-                    Activity::Waiting | Activity::Silent => span.state.dim { (icon(Icon::Wait)) (recorder::sentence(activity, recorder, frame.now)) },
+                @match recorder.activity {
+                    Activity::Receiving => span.state.good { (icon(Icon::Live)) (sentence) },
+                    Activity::Recorded => span.state.good { (icon(Icon::Check)) (sentence) },
+                    Activity::Waiting | Activity::Silent => span.state.dim { (icon(Icon::Wait)) (sentence) },
                 }
             }
             dl.facts {
-                dt { "Last data" } dd { @match recorder.state.last_heard_at { Some(at) => (time(at, frame.now)), None => "never" } }
-                dt { "Session" } dd { @match session_id {
+                dt { "Last data" } dd { @match recorder.last_heard_at { Some(at) => (time(at, frame.now)), None => "never" } }
+                dt { "Session" } dd { @match recorder.session_id {
                     Some(id) => a href={ (ROOT) "/sessions/" (id) } { "Events and insight of the session" },
                     None => "starts with the first position",
                 } }

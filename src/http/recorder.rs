@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use porchlight_actors::service::Recorder;
 use porchlight_ports::StoreResult;
-use porchlight_schema::ids::RecorderId;
+use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::RECORDER_RECEIVING_MS;
 use porchlight_schema::sample::Kind;
 use porchlight_schema::time::TimestampMs;
@@ -65,47 +65,78 @@ impl Activity {
     }
 }
 
-/// Returns the recorder's present activity.
-///
-/// # Errors
-///
-/// Returns an error if the store fails.
-pub async fn activity(state: &State, recorder: &Recorder) -> StoreResult<Activity> {
-    let newest = recorder.state.newest();
-    let session = match newest.and_then(|newest| newest.session_id) {
-        Some(session_id) => state.service.find_shown(session_id).await?,
-        None => None,
-    };
-    if session.is_some_and(|session| session.end.is_some()) {
-        return Ok(Activity::Recorded);
-    }
-    if !receiving(recorder, state.service.now()).is_empty() {
-        return Ok(Activity::Receiving);
-    }
-    Ok(match recorder.state.last_heard_at {
-        Some(_) => Activity::Silent,
-        None => Activity::Waiting,
-    })
+/// The state of a recorder as its customer and its courier see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownRecorder {
+    /// The present activity.
+    pub activity: Activity,
+    /// The newest session.
+    pub session_id: Option<SessionId>,
+    /// The time of the last push.
+    pub last_heard_at: Option<TimestampMs>,
+    /// The recently received values per second, by kind.
+    pub rates_hz: Vec<(Kind, f64)>,
 }
 
-/// Describes the activity in a sentence for people.
-#[must_use]
-pub fn sentence(activity: Activity, recorder: &Recorder, now: TimestampMs) -> String {
-    match activity {
-        Activity::Waiting => "Nothing received yet.".to_owned(),
-        Activity::Silent => "Nothing received in the last minute.".to_owned(),
-        Activity::Recorded => {
-            "The delivery is recorded. The next position begins a new one.".to_owned()
-        }
-        Activity::Receiving => {
-            let rates = receiving(recorder, now).into_iter();
-            let rates: Vec<_> = rates
-                .map(|(kind, hz)| match kind {
+impl ShownRecorder {
+    /// The state of a recorder without data, or whose newest session is restricted or erased.
+    const WAITING: Self = Self {
+        activity: Activity::Waiting,
+        session_id: None,
+        last_heard_at: None,
+        rates_hz: Vec::new(),
+    };
+
+    /// Returns the state of a recorder. A restricted session is not shown, and neither is its data.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn of(state: &State, recorder: &Recorder) -> StoreResult<Self> {
+        let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
+        let session = match session_id {
+            Some(session_id) => match state.service.find_shown(session_id).await? {
+                None => return Ok(Self::WAITING),
+                session => session,
+            },
+            None => None,
+        };
+        let last_heard_at = recorder.state.last_heard_at;
+        let rates_hz = recent_rates_hz(recorder, state.service.now());
+        let activity = if session.is_some_and(|session| session.end.is_some()) {
+            Activity::Recorded
+        } else if !rates_hz.is_empty() {
+            Activity::Receiving
+        } else if last_heard_at.is_some() {
+            Activity::Silent
+        } else {
+            Activity::Waiting
+        };
+        Ok(Self {
+            activity,
+            session_id,
+            last_heard_at,
+            rates_hz,
+        })
+    }
+
+    /// Describes the activity in a sentence for people.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self.activity {
+            Activity::Waiting => "Nothing received yet.".to_owned(),
+            Activity::Silent => "Nothing received in the last minute.".to_owned(),
+            Activity::Recorded => {
+                "The delivery is recorded. The next position begins a new one.".to_owned()
+            }
+            Activity::Receiving => {
+                let rates = self.rates_hz.iter().map(|&(kind, hz)| match kind {
                     Kind::Mark | Kind::Activity | Kind::Steps => kind_name(kind).to_owned(),
                     _ => format!("{} {hz:.1} Hz", kind_name(kind)),
-                })
-                .collect();
-            format!("Receiving: {}.", rates.join(", "))
+                });
+                let rates: Vec<_> = rates.collect();
+                format!("Receiving: {}.", rates.join(", "))
+            }
         }
     }
 }
@@ -125,8 +156,7 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// Returns the recently received values per second, by kind.
-#[must_use]
-pub fn receiving(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
+fn recent_rates_hz(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
     let received_at = recorder.state.last_heard_at;
     if received_at.is_none_or(|received_at| now.since_ms(received_at) > RECORDER_RECEIVING_MS) {
         return Vec::new();

@@ -409,28 +409,6 @@ async fn push(server: &Server, link: &str) -> Answer {
 }
 
 #[actix::test]
-async fn a_recorder_does_not_show_a_restricted_session() {
-    let server = server(0).await;
-    let (recorder_id, link) = recorder(&server).await;
-    assert_eq!(push(&server, &link).await.status, 200);
-    let path = format!("/v1/recorders/{recorder_id}");
-    let shown = async || server.get(&path, &server.keys.secret).await.json;
-    let before = shown().await;
-    assert!(before["sessionId"].is_string(), "{before}");
-    let subject = json!({ "externalRiderId": "rider-1" });
-    perform(&server, &body("r1", "restriction", subject.clone())).await;
-    let frozen = shown().await;
-    assert_eq!(frozen["recorderId"], before["recorderId"]);
-    for field in ["sessionId", "lastHeardAt"] {
-        assert_eq!(frozen[field], Value::Null, "{frozen}");
-    }
-    assert_eq!(frozen["receiving"], json!({}));
-    perform(&server, &body("r2", "release", subject)).await;
-    assert_eq!(shown().await["sessionId"], before["sessionId"]);
-    server.stop().await;
-}
-
-#[actix::test]
 async fn a_suppressed_courier_starts_nothing_until_released() {
     let server = server(0).await;
     let (_, link) = recorder(&server).await;

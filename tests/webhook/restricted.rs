@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::flow::header;
-use crate::receiver::{Authority, OK, Receiver};
+use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::Folder;
 use crate::service::{Customer, customer, serve};
 use crate::world::BAD;
@@ -65,6 +66,56 @@ async fn nothing_is_sent_about_a_restricted_session_until_it_is_released() {
     let row = customer.row(&only, "delivered").await;
     assert_eq!(row["attempts"], json!(1));
     assert_eq!(sessions(&receiver), [other, frozen]);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_keeps_attempts_in_flight() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let (answer_now, may_answer) = tokio::sync::watch::channel(false);
+    let receiver = Receiver::start(&authority, Shown::Good, move |mut stream, log| {
+        let mut may_answer = may_answer.clone();
+        async move {
+            while let Some(request) = read_request(&mut stream).await {
+                log.lock().unwrap().push(request);
+                may_answer.wait_for(|may| *may).await.unwrap();
+                stream.write_all(BAD.as_bytes()).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let sent = customer.start().await.unwrap();
+    for _ in 0..400 {
+        if receiver.seen() == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    perform(&customer, "r", "release", &sent).await;
+    // The release has reached the outbox once a message after it was tried.
+    let other = customer.start().await.unwrap();
+    for _ in 0..400 {
+        if receiver.seen() >= 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert_eq!(sessions(&receiver), [sent.clone(), other]);
+    answer_now.send(true).unwrap();
+    let row = customer
+        .row(
+            &format!("/v1/webhooks/deliveries?sessionId={sent}"),
+            "retrying",
+        )
+        .await;
+    assert_eq!(
+        (&row["attempts"], &row["statusCode"]),
+        (&json!(1), &json!(500))
+    );
     server.stop();
 }
 

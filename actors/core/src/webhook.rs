@@ -359,6 +359,8 @@ pub enum Input {
     Woken,
     /// These lanes have new messages. The machine reads them without listing the outbox.
     NewMessages(Vec<SessionId>),
+    /// A restriction was lifted: the outbox shows messages of any age that it hid before.
+    Released,
     /// The clock advanced.
     Tick,
     /// The endpoint's current mode. If another endpoint replaces this one, use

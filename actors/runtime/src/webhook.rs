@@ -144,8 +144,8 @@ enum WebhookCommand {
     Tick,
     /// The endpoint was changed.
     Changed,
-    /// Read the outbox from its beginning.
-    Restart,
+    /// Read the outbox from its beginning, because a restriction was lifted.
+    Released,
     /// Start nothing more.
     Drain,
     /// Stop immediately: another node owns the tenant.
@@ -367,7 +367,7 @@ impl Inner {
                     WebhookCommand::Wake => presence.wake_pending.swap(true, Ordering::AcqRel),
                     WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
                     WebhookCommand::Tick
-                    | WebhookCommand::Restart
+                    | WebhookCommand::Released
                     | WebhookCommand::Drain
                     | WebhookCommand::Drop => false,
                 };

@@ -16,7 +16,7 @@ use super::assets::{SCRIPT, STYLE, path};
 use super::status::recorder_of;
 use porchlight_http::problem::Problem;
 use porchlight_http::query::percent_encode;
-use porchlight_http::recorder;
+use porchlight_http::recorder::{self, ShownRecorder};
 use porchlight_http::request_context::RequestContext;
 
 /// Allows only the page's own files, and requests to its own origin.
@@ -34,11 +34,11 @@ const GPSLOGGER_QUERY: &str = "lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&spd=%SPD&a
 /// Returns the page. 401 when the recorder has expired or was removed.
 pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = recorder_of(&call).await?;
-    let activity = recorder::activity(&call.state, &recorder).await?;
+    let shown = ShownRecorder::of(&call.state, &recorder).await?;
     let body = render(
         &recorder::link(&call.state, &call.http, recorder.id),
         &recorder,
-        &recorder::sentence(activity, &recorder, call.state.service.now()),
+        &shown.sentence(),
     );
     let fixed = |name, value| (HeaderName::from_static(name), value);
     Ok(HttpResponse::Ok()

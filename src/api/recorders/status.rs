@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{push, receiving};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::recorder;
+use porchlight_http::recorder::ShownRecorder;
 use porchlight_http::request_context::{self, RequestContext};
 
 /// The fields of the summary that the page omits: the courier gets the measurements, and only the
@@ -39,17 +39,14 @@ struct StatusView {
 /// removed.
 pub(super) async fn status(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = recorder_of(&call).await?;
-    let now = call.state.service.now();
-    let activity = recorder::activity(&call.state, &recorder).await?;
-    let newest = recorder.state.newest();
-    let session_id = newest.and_then(|newest| newest.session_id);
+    let shown = ShownRecorder::of(&call.state, &recorder).await?;
     let view = StatusView {
-        activity: activity.as_str(),
-        text: recorder::sentence(activity, &recorder, now),
-        last_heard_at: recorder.state.last_heard_at,
-        receiving: receiving(&recorder, now),
-        session_id,
-        insight: match session_id {
+        activity: shown.activity.as_str(),
+        text: shown.sentence(),
+        last_heard_at: shown.last_heard_at,
+        receiving: receiving(&shown),
+        session_id: shown.session_id,
+        insight: match shown.session_id {
             Some(session_id) => insight(&call, session_id).await?,
             None => Value::Null,
         },

@@ -19,14 +19,22 @@ pub enum CqlOpenError {
     /// The database is set up so that answers could be wrong.
     #[error(transparent)]
     Unsafe(#[from] Refusal),
-    /// The tables cannot be migrated.
+    /// A node migrates the tables and does not finish.
+    #[error(
+        "the tables cannot be brought up to date: another node holds the lock and does not finish"
+    )]
+    LockHeld,
+    /// Another node took the lock of the tables during the migration.
+    #[error("the tables cannot be brought up to date: the lock was lost")]
+    LockLost,
+    /// A statement that migrates the tables failed, or the tables are not those of this release.
     #[error("the tables cannot be brought up to date: {0}")]
     Schema(String),
     /// The store cannot be read or written.
     #[error("the CQL cluster sent an unexpected answer")]
     Store(#[from] porchlight_ports::StoreError),
-    /// A thread cannot be started, or panicked.
-    #[error("the store's threads cannot be started")]
+    /// A thread of the store panicked.
+    #[error("a thread of the store panicked")]
     Thread,
     /// A thread cannot be started.
     #[error("the store's threads cannot be started")]

@@ -133,7 +133,7 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
         match migrate_once(session, &me).await {
             Ok(true) => return Ok(()),
             Ok(false) if began.elapsed() > LOCK_WAIT_MAX => {
-                return Err(failed("another node holds the lock and does not finish"));
+                return Err(CqlOpenError::LockHeld);
             }
             Ok(false) => {}
             // A cluster that is just starting needs some time to reach a quorum.
@@ -312,7 +312,7 @@ async fn renew_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     if renewed {
         Ok(())
     } else {
-        Err(failed("the lock was lost"))
+        Err(CqlOpenError::LockLost)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests the place of a restriction among the checks of a change.
+//! Tests restrictions: their place among the checks of a change, and recorders that hide their sessions.
 
 use super::*;
 
@@ -75,5 +75,34 @@ async fn a_repeated_start_of_a_suppressed_courier_gets_the_same_answer() {
     restriction["suppress"] = true.into();
     perform(&server, &restriction).await;
     start("once").await.is_problem(403, "suppressed");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_recorder_does_not_show_a_restricted_session() {
+    let server = server(0).await;
+    let (recorder_id, link) = recorder(&server).await;
+    assert_eq!(push(&server, &link).await.status, 200);
+    let path = format!("/v1/recorders/{recorder_id}");
+    let shown = async || server.get(&path, &server.keys.secret).await.json;
+    let before = shown().await;
+    assert!(before["sessionId"].is_string(), "{before}");
+    let subject = json!({ "externalRiderId": "rider-1" });
+    perform(&server, &body("r1", "restriction", subject.clone())).await;
+    let frozen = shown().await;
+    assert_eq!(frozen["recorderId"], before["recorderId"]);
+    for field in ["sessionId", "lastHeardAt"] {
+        assert_eq!(frozen[field], Value::Null, "{frozen}");
+    }
+    assert_eq!(frozen["receiving"], json!({}));
+    let status = format!("{link}/status");
+    let status = Answer::of(server.request(Method::GET, &status)).await.json;
+    assert_eq!(
+        status,
+        json!({ "activity": "waiting", "text": "Nothing received yet.", "lastHeardAt": null, "receiving": {},
+            "sessionId": null, "insight": null })
+    );
+    perform(&server, &body("r2", "release", subject)).await;
+    assert_eq!(shown().await["sessionId"], before["sessionId"]);
     server.stop().await;
 }

@@ -248,6 +248,8 @@ impl EndpointMachine {
                 self.woken_while_listing |= self.is_listing;
             }
             Input::NewMessages(lanes) => self.add_lanes(now, lanes),
+            // The next listing of all parts begins with the oldest message.
+            Input::Released => self.wanted = Wanted::ALL,
             Input::Tick => self.wake_at = None,
             Input::Mode(mode) => self.set_mode(mode),
             Input::Listed(listing) => self.listed(now, listing),

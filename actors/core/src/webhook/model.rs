@@ -36,6 +36,8 @@ enum Op {
     Receive(Receiver),
     Store(bool),
     Crash,
+    /// Lifts a restriction.
+    Release,
     Mode(Mode),
     Manual(u8),
 }
@@ -372,6 +374,7 @@ impl World {
                 self.store_up = up;
             }
             Op::Crash => self.crash(),
+            Op::Release => self.input(Input::Released),
             Op::Mode(mode) => {
                 self.mode = match mode {
                     // Same behaviour as the store: pausing a paused endpoint changes nothing.
@@ -438,6 +441,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => receiver.prop_map(Op::Receive),
         1 => any::<bool>().prop_map(Op::Store),
         1 => Just(Op::Crash),
+        1 => Just(Op::Release),
         2 => prop_oneof![
             Just(Op::Mode(Mode::Sending)),
             Just(Op::Mode(Mode::Paused(START))),

@@ -404,13 +404,7 @@ impl Handler<Envelope> for WebhookActor {
                 self.idle_since = None;
                 self.read_endpoint(|_, _| {});
             }
-            WebhookCommand::Restart => {
-                if let Some(loaded) = &mut self.loaded {
-                    let mode = self.inner.mode_of(&loaded.signer.endpoint);
-                    loaded.machine.restart(mode);
-                }
-                self.feed(ctx, None, Input::Woken);
-            }
+            WebhookCommand::Released => self.feed(ctx, None, Input::Released),
             WebhookCommand::Drain if self.loaded.is_none() => {
                 self.stop(ctx, StopReason::LostOwnership)
             }

@@ -23,7 +23,7 @@ impl Webhooks {
     /// Reads the tenant's outbox from its beginning, because a restriction was lifted.
     pub fn released(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
-            self.inner.command(tenant, WebhookCommand::Restart);
+            self.inner.command(tenant, WebhookCommand::Released);
         } else {
             self.wake(tenant);
         }

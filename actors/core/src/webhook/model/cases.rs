@@ -56,6 +56,30 @@ fn a_damaged_message_fails_without_an_attempt_and_delays_no_other() {
 }
 
 #[test]
+fn a_release_shows_old_messages_and_keeps_attempts_in_flight() {
+    let mut world = World::new(Policy::default());
+    world.receiver = Receiver::Hangs;
+    world.apply(Op::Enqueue(1));
+    world.run_until(START.plus_ms(10));
+    assert_eq!(world.tries.len(), 1);
+    // A restriction hid this message for an hour, so no listing showed it.
+    let hidden_at = START.plus_ms(-3_600_000);
+    let session_id = SessionId::new(hidden_at, 7);
+    let hidden = MessageId::derived(hidden_at, session_id, 0);
+    world.lanes.insert(session_id, vec![hidden]);
+    let message = Queued::new(hidden, session_id, 0, MessageEvent::SessionStarted);
+    world.messages.insert(hidden, message);
+    world.receiver = Receiver::Answers;
+    world.input(Input::Released);
+    world.run_until(START.plus_ms(1_000));
+    assert_eq!(world.messages[&hidden].state, State::Delivered);
+    assert_eq!(world.tries.len(), 1, "the attempt is still in flight");
+    world.run_until(START.plus_ms(10_000));
+    let timed_out = world.messages.values().find(|m| m.id != hidden).unwrap();
+    assert_eq!((timed_out.state, timed_out.attempts), (State::Waiting, 1));
+}
+
+#[test]
 fn a_failing_lane_does_not_hold_up_the_others() {
     let mut world = World::new(Policy::default());
     world.receiver = Receiver::Fails;
