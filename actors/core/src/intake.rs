@@ -288,7 +288,7 @@ impl Intake {
             lat: location.lat,
             lng: location.lng,
         });
-        let accuracy_m = location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN);
+        let (accuracy_m, accuracy_known) = Fix::accuracy(location.accuracy_m);
         let speed_mps = self
             .reported_speed
             .trusted(location.speed_mps, place, accuracy_m);
@@ -296,7 +296,7 @@ impl Intake {
             t_ms: location.t_ms,
             place,
             accuracy_m,
-            accuracy_known: location.accuracy_m.is_some(),
+            accuracy_known,
             speed_mps,
             bearing_deg: location.bearing_deg,
             altitude_m: location.altitude_m,

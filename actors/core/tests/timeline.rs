@@ -37,6 +37,9 @@ mod sparse;
 #[path = "timeline/handled.rs"]
 mod handled;
 
+#[path = "timeline/vague.rs"]
+mod vague;
+
 use porchlight_core::session::SessionMachine;
 use porchlight_core::session::replay::Replay;
 use porchlight_core::timeline::Timeline;

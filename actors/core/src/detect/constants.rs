@@ -139,6 +139,10 @@ crate::parameters::table! {
         RIDE_PUSH_MS_MAX: u32 = 7_000;
         /// The share of the speed after the first push at which a ride has ended.
         RIDE_STOPPED_SHARE: f32 = 0.45;
+        /// The least strength of the weaker of a ride's two pushes, as a share of the stronger one.
+        /// Elevators start and brake within the same limits of comfort, and two seconds contain
+        /// eight tenths or more of a push that lasts up to three.
+        RIDE_BRAKE_SHARE: f32 = 0.6;
         /// The largest opposite push, as a share of the first: an elevator stops and does not
         /// reverse.
         RIDE_OVERSHOOT: f32 = 0.8;
@@ -172,7 +176,7 @@ crate::parameters::table! {
         /// The share of the accuracy of both fixes that is subtracted from a displacement.
         FIX_NOISE_SHARE: f32 = 0.7;
         /// The share of the accuracy that is subtracted from a displacement between fixes that are
-        /// not from satellites, on a phone that reports speeds otherwise. Two independent fixes at
+        /// vague or not from satellites, whose errors change within seconds. Two independent fixes at
         /// one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %: the
         /// distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
         NON_SATELLITE_NOISE_SHARE: f32 = 1.6;

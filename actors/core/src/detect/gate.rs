@@ -16,8 +16,8 @@ use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
     GATE_NEAR_M, GATE_NOISE_M_MAX, GATE_NOISE_NEW, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M,
-    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_PLACES_MS,
-    GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
+    GATE_OUTSIDE_USUAL, GATE_PACED_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
+    GATE_PLACES_MS, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
     GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
@@ -232,6 +232,7 @@ impl GateDetector {
                 .is_some()
             {
                 self.pause = self.earlier.take();
+                self.count_walk();
                 return;
             }
         }
@@ -244,6 +245,14 @@ impl GateDetector {
         }
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
             pause.end_ms = Some(since_ms);
+        }
+        self.count_walk();
+    }
+
+    /// Counts the walk that begins for the pauses before it.
+    fn count_walk(&mut self) {
+        for pause in [&mut self.earlier, &mut self.pause].into_iter().flatten() {
+            pause.walks = pause.walks.saturating_add(1);
         }
     }
 
@@ -355,6 +364,7 @@ impl GateDetector {
             fixes: 1,
             onward: None,
             onward_accuracy_m: 0.0,
+            walks: 0,
             least_cosine: None,
             yaw_rad: None,
             has_pressure: observation.height_m.is_some(),
@@ -393,6 +403,22 @@ impl GateDetector {
         }
     }
 
+    /// Returns whether the courier paces at the place of a pause, under the open sky: several walks led
+    /// nowhere, or one that led to another rest there. A passage leads on.
+    fn is_pacing_at(&self, pause: &Pause) -> bool {
+        let is_good = self.accuracy_m <= GATE_OUTSIDE_ACCURACY_M && !pause.has_decay;
+        // Behind a door the accuracy value doubles.
+        let is_outside = self.accuracy_m <= GATE_OUTSIDE_USUAL * pause.accuracy_m;
+        let rests_again = self.is_resting && self.walked_sec >= GATE_WALK_SEC && is_outside;
+        let rest = self.pause.as_deref().filter(|_| self.is_resting);
+        let here = rest.map_or(self.newest_place(), |rest| rest.place);
+        let both = here.zip(pause.place);
+        is_good
+            && (pause.walks > 1 || rests_again)
+            && !pause.leads_to_climb
+            && both.is_some_and(|(here, place)| here.distance_m(place) <= GATE_PACED_M)
+    }
+
     /// Judges whether a pause was a gate, by the evidence so far.
     fn judge(&mut self, context: &SessionContext, pause: &Pause, log: &mut EventLog) {
         if self.is_driving || pause.start_ms < self.walk_from_ms {
@@ -423,6 +449,9 @@ impl GateDetector {
             if wait_ms >= STOPPED_MS_MIN && is_visit {
                 self.approach.turn_back(pause);
             }
+            return;
+        }
+        if self.is_pacing_at(pause) && !pause.is_known(context) {
             return;
         }
         let log_odds = pause.log_odds(context, wait_ms);

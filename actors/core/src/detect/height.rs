@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_BEFORE_LEAP_M,
     HEIGHT_GAP_MS, HEIGHT_LEAP_M, HEIGHT_LEAP_M_MAX, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX,
-    RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX,
-    RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2,
-    RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M, WHOLE_HPA,
+    RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_BRAKE_SHARE, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN,
+    RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2,
+    RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M, WHOLE_HPA,
 };
 use crate::window::{BodyMotion, WINDOW_MS, Window};
 
@@ -106,9 +106,36 @@ impl LoneRide {
     }
 }
 
-/// Returns whether only the integration error is left of the speed that the first push gave.
-fn has_stopped(first_mps: f32, speed_mps: f32) -> bool {
-    speed_mps.abs() <= RIDE_STOPPED_SHARE * first_mps.abs()
+/// The strength of a push up or down: the speed gained in its two strongest consecutive seconds.
+/// Wherever the seconds begin, two of them contain most of a cabin's push.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Strength {
+    /// The acceleration of the newest second, in m/s².
+    newest_mps2: f32,
+    /// The largest speed gained upwards and downwards in two seconds, in m/s.
+    up_mps: f32,
+    down_mps: f32,
+}
+
+impl Strength {
+    /// Adds a second.
+    fn add(&mut self, over_mps2: f32) {
+        let gained_mps = self.newest_mps2 + over_mps2;
+        self.newest_mps2 = over_mps2;
+        self.up_mps = self.up_mps.max(gained_mps);
+        self.down_mps = self.down_mps.max(-gained_mps);
+    }
+
+    /// Returns whether pushes in both directions were similarly strong, if `unseen_mps` of the weaker
+    /// one were not seen. A cabin brakes as it starts; a hand that takes another grip does not.
+    fn is_of_cabin(&self, unseen_mps: f32) -> bool {
+        let (weaker_mps, stronger_mps) = if self.up_mps < self.down_mps {
+            (self.up_mps, self.down_mps)
+        } else {
+            (self.down_mps, self.up_mps)
+        };
+        weaker_mps + unseen_mps >= RIDE_BRAKE_SHARE * stronger_mps
+    }
 }
 
 /// A push of a body that was at rest.
@@ -119,16 +146,44 @@ struct Push {
     speed_mps: f32,
     /// The height gained so far, in metres.
     rise_m: f32,
+    strength: Strength,
 }
 
 impl Push {
     /// Returns the push after one more second of this acceleration.
-    fn after_second(self, over_mps2: f32) -> Self {
+    fn after_second(mut self, over_mps2: f32) -> Self {
+        self.strength.add(over_mps2);
         Self {
             rise_m: self.rise_m + self.speed_mps + over_mps2 / 2.0,
             speed_mps: self.speed_mps + over_mps2,
             ..self
         }
+    }
+}
+
+/// A ride in progress, after its first push.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct RideInProgress {
+    ride: LoneRide,
+    /// The speed that the first push gave, in m/s.
+    first_mps: f32,
+    /// The current speed, in m/s.
+    speed_mps: f32,
+    strength: Strength,
+}
+
+impl RideInProgress {
+    /// Returns whether only the integration error is left of the speed that the first push gave.
+    fn has_stopped(&self) -> bool {
+        self.speed_mps.abs() <= RIDE_STOPPED_SHARE * self.first_mps.abs()
+    }
+
+    /// Returns the ride with its last second, which begins at `end_ms`, if the cabin has stopped by
+    /// a push like the first one, of which `unseen_mps` were not seen.
+    fn ended_with(self, end_ms: u32, unseen_mps: f32) -> Option<(u32, LoneRide)> {
+        self.ride
+            .ended_with(end_ms)
+            .filter(|_| self.has_stopped() && self.strength.is_of_cabin(unseen_mps))
     }
 }
 
@@ -145,8 +200,8 @@ pub(super) struct RideTrack {
     is_settled: bool,
     /// The push in progress.
     push: Option<Push>,
-    /// After the first push: the ride, the speed that push gave, and the current speed.
-    ride: Option<(LoneRide, f32, f32)>,
+    /// The ride after the first push.
+    ride: Option<RideInProgress>,
     /// Whether the newest second could belong to the beginning or end of a ride: it shows a push,
     /// or shakes too strongly to distinguish.
     has_push: bool,
@@ -161,28 +216,29 @@ impl RideTrack {
     /// Returns the start of a possible ride in progress, in milliseconds since the session's start.
     /// A ride starts with its first push.
     pub(super) fn start_ms(&self) -> Option<u32> {
-        let ride = self.ride.map(|(ride, _, _)| ride.start_ms);
+        let ride = self.ride.map(|going| going.ride.start_ms);
         ride.or(self.push.map(|push| push.start_ms))
     }
 
     /// Adds a second to the ride in progress, and returns the ride if it ends with that second.
     fn continue_ride(&mut self, window: &Window, over_mps2: f32) -> Option<(u32, LoneRide)> {
-        let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
+        let going = self.ride.as_mut()?;
         // A smaller acceleration is noise that would add up over a long ride.
         let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
             0.0
         } else {
             over_mps2
         };
-        ride.rise_m += *speed_mps + gained_mps / 2.0;
-        *speed_mps += gained_mps;
-        let (ride, first_mps, speed_mps) = (*ride, *first_mps, *speed_mps);
-        let is_over = window.end_ms().saturating_sub(ride.start_ms) > RIDE_ALONE_MS_MAX;
-        if is_over || speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
+        going.ride.rise_m += going.speed_mps + gained_mps / 2.0;
+        going.speed_mps += gained_mps;
+        going.strength.add(over_mps2);
+        let (going, first_mps) = (*going, going.first_mps);
+        let is_over = window.end_ms().saturating_sub(going.ride.start_ms) > RIDE_ALONE_MS_MAX;
+        if is_over || going.speed_mps * first_mps < -RIDE_OVERSHOOT * first_mps * first_mps {
             self.ride = None;
-        } else if over_mps2.abs() < RIDE_DEAD_MPS2 && has_stopped(first_mps, speed_mps) {
+        } else if over_mps2.abs() < RIDE_DEAD_MPS2 && going.has_stopped() {
             self.ride = None;
-            return ride.ended_with(window.t_ms);
+            return going.ended_with(window.t_ms, 0.0);
         }
         None
     }
@@ -199,10 +255,9 @@ impl RideTrack {
     /// Ends the ride because the body moves. Returns it if the cabin had stopped in the second
     /// before `t_ms`, so that the courier left it immediately.
     fn end_immediately(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
-        let (ride, first_mps, speed_mps) = self.ride.take()?;
-        let end_ms = t_ms.checked_sub(WINDOW_MS)?;
-        ride.ended_with(end_ms)
-            .filter(|_| has_stopped(first_mps, speed_mps))
+        let going = self.ride.take()?;
+        // The first step out of the cabin hides the rest of the push.
+        going.ended_with(t_ms.checked_sub(WINDOW_MS)?, going.speed_mps.abs())
     }
 
     /// Continues the push and the ride at the same speed through a second without acceleration,
@@ -215,12 +270,12 @@ impl RideTrack {
             .filter(|push| lasts(push.start_ms, RIDE_PUSH_MS_MAX));
         self.ride = self
             .ride
-            .filter(|(ride, _, _)| lasts(ride.start_ms, RIDE_ALONE_MS_MAX));
+            .filter(|going| lasts(going.ride.start_ms, RIDE_ALONE_MS_MAX));
         if let Some(push) = &mut self.push {
             push.rise_m += push.speed_mps;
         }
-        if let Some((ride, _, speed_mps)) = &mut self.ride {
-            ride.rise_m += *speed_mps;
+        if let Some(going) = &mut self.ride {
+            going.ride.rise_m += going.speed_mps;
         }
     }
 
@@ -281,7 +336,12 @@ impl RideTrack {
                     start_ms: push.start_ms,
                     rise_m: after.rise_m,
                 };
-                self.ride = Some((ride, push.speed_mps, after.speed_mps));
+                self.ride = Some(RideInProgress {
+                    ride,
+                    first_mps: push.speed_mps,
+                    speed_mps: after.speed_mps,
+                    strength: after.strength,
+                });
             }
             _ if over_mps2.abs() >= RIDE_DEAD_MPS2 => {
                 let push = Push {

@@ -184,7 +184,7 @@ impl MovementDetector {
             let by_height = if self.height_interval_ms > SPARSE_HEIGHT_MS {
                 DELAY_MIN + seconds(self.height_interval_ms) + 1
             } else {
-                DELAY_MIN
+                DELAY_MIN + self.height_gap_sec(newest_ms)
             };
             let by_position = if self.has_body {
                 DELAY_MIN.max(self.counter_lag.seconds() + 1)
@@ -193,6 +193,15 @@ impl MovementDetector {
             };
             by_height.max(by_position).min(DELAY_MAX)
         }
+    }
+
+    /// Returns the number of seconds since the newest height, or 0 if it is so old that the next one
+    /// cannot be joined to it. The next height shows whether the seconds between led up or down.
+    fn height_gap_sec(&self, now_ms: u32) -> usize {
+        self.newest_height
+            .map(|(t_ms, _)| now_ms.saturating_sub(t_ms))
+            .filter(|&gap_ms| gap_ms <= HEIGHT_BRIDGE_MS)
+            .map_or(0, |gap_ms| (gap_ms / WINDOW_MS) as usize)
     }
 
     /// Moves the step counter's evidence from the newest second to the one that it is about.

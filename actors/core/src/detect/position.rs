@@ -36,6 +36,9 @@ pub(super) struct PositionTrack {
     leaps: u8,
     /// Whether the phone has reported a speed of its own.
     reports_speed: bool,
+    /// Whether the phone has reported an accuracy. A fix without one may then be anywhere in a
+    /// street; before that, the phone is one that never reports any.
+    reports_accuracy: bool,
     /// The place of the newest fix.
     newest: Option<Place>,
 }
@@ -113,6 +116,7 @@ impl PositionTrack {
             self.newest_interval_ms = interval_ms;
         }
         self.last_ms = Some(fix.t_ms);
+        self.reports_accuracy |= fix.accuracy_known;
         if fix.accuracy_m > FIX_ACCURACY_M_MAX {
             return self.vehicle_speed_leg(fix, before_ms);
         }
@@ -235,17 +239,16 @@ impl PositionTrack {
 
     /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places.
     fn net_speed_mps(&self, fix: &Fix, before: &Crumb) -> f32 {
-        let noise_m = if fix.accuracy_known {
-            let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
-            let share = if self.reports_speed {
-                NON_SATELLITE_NOISE_SHARE
-            } else {
-                FIX_NOISE_SHARE
-            };
-            share * (a_m * a_m + b_m * b_m).sqrt()
-        } else {
+        let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
+        let is_vague = !fix.accuracy_known || a_m.max(b_m) > WALK_ACCURACY_M_MAX;
+        let share = if !self.reports_accuracy {
             0.0
+        } else if self.reports_speed || is_vague {
+            NON_SATELLITE_NOISE_SHARE
+        } else {
+            FIX_NOISE_SHARE
         };
+        let noise_m = share * (a_m * a_m + b_m * b_m).sqrt();
         let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
         apart_m * 1_000.0 / (fix.t_ms - before.t_ms).max(1) as f32
     }
@@ -295,7 +298,7 @@ impl PositionTrack {
     /// of a minute before.
     fn rest_evidence(&self, fix: &Fix) -> Option<f32> {
         let before = self.baseline(fix.t_ms, REST_BASELINE_MS)?;
-        let accuracy_m = if fix.accuracy_known {
+        let accuracy_m = if self.reports_accuracy {
             0.8 * fix.accuracy_m.max(before.accuracy_m)
         } else {
             0.0
@@ -303,10 +306,12 @@ impl PositionTrack {
         let slow_m = REST_SPEED_MPS * (fix.t_ms - before.t_ms) as f32 / 1_000.0;
         let radius_m = REST_RADIUS_M.max(accuracy_m).max(slow_m);
         let apart_m = fix.place.distance_m(before.place);
-        Some(
-            ((apart_m - radius_m) / (0.6 * radius_m))
-                .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX),
-        )
+        let by_place = ((apart_m - radius_m) / (0.6 * radius_m))
+            .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
+        // If a walk would lead less far than the places stray, they show little of either. For
+        // normal errors the log-odds fall with the square of the way over the error.
+        let walk_share = (2.0 * slow_m / radius_m).min(1.0);
+        Some(by_place * walk_share * walk_share)
     }
 }
 

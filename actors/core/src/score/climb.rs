@@ -20,7 +20,7 @@ use ground::Height;
 
 use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::height::Rise;
-use super::place::{DropOffSource, Places};
+use super::place::{DropOffSource, Places, open_way};
 use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
@@ -252,14 +252,15 @@ fn flights(
     counts.into_iter().flatten().collect()
 }
 
-/// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the
-/// drop-off.
+/// Returns the span from the entrance to the drop-off. If the courier does not go in, it begins on
+/// the last long way in the open, or at the vehicle.
 fn span(ctx: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, FootPeriod)> {
     let reached_ms = places.reached_ms?;
     let foot = super::place::foot_period_at(ctx, reached_ms)?;
-    let from_ms = places
-        .entrance
-        .map_or(foot.from_ms, |entrance| entrance.at_ms);
+    let from_ms = places.entrance.map_or_else(
+        || open_way::since_ms(ctx, foot, reached_ms).max(foot.from_ms),
+        |entrance| entrance.at_ms,
+    );
     Some((from_ms.min(reached_ms), reached_ms, foot))
 }
 

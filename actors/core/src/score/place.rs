@@ -5,6 +5,7 @@ pub(crate) mod arrival;
 mod ascent;
 pub(crate) mod entrance;
 mod halt;
+pub(crate) mod open_way;
 pub(crate) mod stays;
 mod upstairs;
 

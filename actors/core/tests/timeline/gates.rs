@@ -259,3 +259,21 @@ fn a_main_door_before_a_long_wait_for_an_elevator_is_a_gate() {
     assert_eq!(gates.len(), 1, "{events:?}");
     assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
 }
+
+/// The courier rings, and paces to and fro before the door until somebody comes. The address lies
+/// 28 m farther, because it is badly geocoded. Nothing was passed.
+#[test]
+fn pacing_before_a_door_passes_no_gate() {
+    let south = Act::Walk { heading_deg: 180.0 };
+    for (steps_sec, turn_sec) in [(2, 3), (3, 3), (4, 5)] {
+        let mut script = vec![(Act::Stay, 20), (NORTH, 40), (Act::Stay, 12)];
+        for _ in 0..4 {
+            script.extend([(NORTH, steps_sec), (Act::Stay, turn_sec)]);
+            script.extend([(south, steps_sec), (Act::Stay, turn_sec)]);
+        }
+        script.extend([(Act::Stay, 10), (south, 40)]);
+        let all = samples(&script, Phone::ALL, 11);
+        let events = events_of(&context_at(0.0, 80.0), &all, 60);
+        assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
+    }
+}

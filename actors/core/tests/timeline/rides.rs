@@ -1,7 +1,7 @@
 //! Tests elevator rides that hardly differ from rest, and drives that look like a ride.
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
-use porchlight_schema::sample::Sample;
+use porchlight_schema::sample::{Motion, Sample};
 
 use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
 
@@ -168,5 +168,57 @@ fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
             direction == Direction::Up && (height_m - 30.0).abs() < 3.0,
             "{events:?}"
         );
+    }
+}
+
+/// Returns the samples of a phone that reports only its mean acceleration: a walk, a rest with these
+/// accelerations up or down in its seconds, m/s², another rest and a walk.
+fn walk_and_rest(pushes: &[f32]) -> Vec<Owned> {
+    let walk = std::iter::repeat_n((0.0, 2.0, 1.8), 30);
+    let rest = |seconds: usize| std::iter::repeat_n((0.0, 0.05, 0.0), seconds);
+    let pushed = pushes
+        .iter()
+        .map(|&push| (push, 0.05 + push.abs() / 3.0, 0.0));
+    let seconds = walk
+        .clone()
+        .chain(rest(15))
+        .chain(pushed)
+        .chain(rest(15))
+        .chain(walk);
+    (0..)
+        .zip(seconds)
+        .map(|(second, (push, accel_std, cadence_hz))| {
+            Owned::Plain(Sample::Motion(Motion {
+                t_ms: second * 1_000,
+                accel_mean: 9.81 + push,
+                accel_std,
+                vertical_mean: None,
+                cadence_hz: Some(cadence_hz),
+                yaw_rad: None,
+            }))
+        })
+        .collect()
+}
+
+/// A courier without a barometer raises the phone to type, and takes another grip later, which shows
+/// another acceleration at rest. An elevator starts and brakes with pushes of the same strength.
+#[test]
+fn a_phone_that_is_raised_and_gripped_anew_rides_no_elevator() {
+    let coast = [0.0; 14];
+    let rides = |first: &[f32], last: &[f32]| {
+        let samples = walk_and_rest(&[first, &coast, last].concat());
+        let events = events_of(&context_at(0.0, 50.0), &samples, 60);
+        of_type(&events, EventType::Elevator).len()
+    };
+    assert_eq!(rides(&[0.25, 0.45], &[-0.12; 6]), 0, "a grip");
+    assert_eq!(rides(&[0.1; 6], &[-0.6]), 0, "a grip that is given up");
+    // The two pushes of a cabin at 0.7 m/s, wherever the seconds begin, and one that brakes softly.
+    for (first, last) in [
+        (&[0.25, 0.45][..], &[-0.45, -0.25][..]),
+        (&[0.05, 0.6, 0.05], &[-0.35, -0.35]),
+        (&[0.35, 0.35], &[-0.05, -0.6, -0.05]),
+        (&[0.35, 0.35], &[-0.2, -0.25, -0.2]),
+    ] {
+        assert_eq!(rides(first, last), 1, "{first:?}, {last:?}");
     }
 }

@@ -279,3 +279,31 @@ fn no_climb_is_invented_between_two_readings_that_are_far_apart() {
         assert_eq!(of_type(&events, event_type), [], "{events:?}");
     }
 }
+
+/// The courier climbs four storeys. The barometer, which reports each second otherwise, is silent for
+/// ten seconds in the middle, or at the foot of the stairs.
+#[test]
+fn a_barometer_that_pauses_on_the_stairs_shows_them_whole() {
+    let script = [
+        (Act::Stay, 20),
+        (WALK, 30),
+        (STAIRS, 40),
+        (WALK, 15),
+        (Act::Stay, 30),
+    ];
+    for from_sec in [48, 52, 60, 70] {
+        let mut all = samples(&script, Phone::ALL, 30);
+        let hole_ms = from_sec * 1_000..(from_sec + 10) * 1_000;
+        all.retain(|owned| {
+            let sample = owned.sample();
+            !matches!(sample, Sample::Pressure(_)) || !hole_ms.contains(&sample.t_ms())
+        });
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        let (stairs, begun_sec, ended_sec) = only(&events, EventType::Stairs);
+        assert_eq!(floors(&stairs), Some(4), "from {from_sec} s: {events:?}");
+        assert!(
+            begun_sec.abs_diff(50) <= 4 && ended_sec.abs_diff(90) <= 4,
+            "from {from_sec} s: {events:?}"
+        );
+    }
+}

@@ -33,6 +33,8 @@ pub(super) struct Pause {
     pub(super) onward: Option<Place>,
     /// The accuracy of `onward`.
     pub(super) onward_accuracy_m: f32,
+    /// The number of walks since the pause, each after a rest of some seconds.
+    pub(super) walks: u8,
     /// The least cosine between the way to the pause and the way on, over all places of the way on.
     /// `None` while no place shows a direction.
     pub(super) least_cosine: Option<f32>,

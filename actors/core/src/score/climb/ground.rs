@@ -131,11 +131,14 @@ fn ground(
 ) -> Option<Level> {
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     // Indoor air pressure differs from that of the street: after some seconds in the hall, the
-    // hall's level counts.
+    // hall's level counts. Behind a hole in the pressure the climb may have begun.
     let hall = || {
         let entrance = entrance.filter(|_| !climbs.is_empty())?;
         let from_ms = entrance.at_ms.saturating_add(DOOR_MS);
-        ctx.height.level(from_ms, begun_ms.saturating_sub(FOOT_MS))
+        let to_ms = begun_ms.saturating_sub(FOOT_MS);
+        let hole = street::first_hole(ctx, (from_ms, begun_ms));
+        let until_ms = hole.map_or(to_ms, |(last_ms, _)| last_ms.saturating_add(1));
+        ctx.height.level(from_ms, until_ms.min(to_ms))
     };
     // Without a climb nothing separates the hall from a floor that was reached unnoticed, except
     // that the pressure leaps at a door.

@@ -67,9 +67,16 @@ pub(super) fn check(
 /// Returns the first hole in the pressure on the way from the vehicle to the door.
 fn hole(ctx: &ScoringContext<'_>, foot: FootPeriod, door_ms: u32) -> Option<(u32, u32)> {
     let from_ms = foot.parked_ms.unwrap_or(foot.from_ms).min(foot.from_ms);
-    let levels = ctx
-        .height
-        .levels(from_ms, door_ms.saturating_add(INSTANT_MS));
+    first_hole(ctx, (from_ms, door_ms.saturating_add(INSTANT_MS)))
+}
+
+/// Returns the first hole in the pressure of a span: its last reading before the hole, or the start
+/// of the span, and its first reading after the hole.
+pub(super) fn first_hole(
+    ctx: &ScoringContext<'_>,
+    (from_ms, to_ms): (u32, u32),
+) -> Option<(u32, u32)> {
+    let levels = ctx.height.levels(from_ms, to_ms);
     let times = || levels.iter().map(|level| level.t_ms);
     [from_ms]
         .into_iter()

@@ -165,6 +165,16 @@ crate::parameters::table! {
         STANDS_M: f32 = 15.0;
     }
 
+    /// Parameters of `score/place/open_way.rs`.
+    pub(crate) mod open_way {
+        /// The accuracy up to which a fix shows the open sky, metres (as
+        /// `entrance::GATE_ACCURACY_M`).
+        ACCURACY_M: f32 = 17.0;
+        /// The longest way from the stairs to a door, metres: the German model building code (§ 35)
+        /// allows no longer way to the stairs or into the open.
+        WAY_M: f32 = 35.0;
+    }
+
     /// Parameters of `score/place/stays.rs`.
     pub(crate) mod stays {
         /// The gap below which two stops without a change of place count as one stay: the courier

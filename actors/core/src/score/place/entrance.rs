@@ -5,7 +5,7 @@ mod doorway;
 
 use porchlight_schema::event::{Event, EventType};
 
-use super::{Places, ascent};
+use super::{Places, ascent, open_way};
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AFTER_FIX_MS, AGREE_MS, BEFORE_FOOT_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES,
@@ -53,7 +53,8 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places) -> Option<Entrance
         return None;
     }
     let from_ms = foot.from_ms.saturating_sub(BEFORE_FOOT_MS);
-    let since_ms = last_outdoors_ms(ctx, foot, from_ms, until_ms);
+    let since_ms =
+        last_outdoors_ms(ctx, foot, from_ms, until_ms).max(open_way::since_ms(ctx, foot, until_ms));
     // An earlier attempt upstairs has its own gates and climbs.
     let is_second = climbs(ctx, from_ms).any(|climb| climb.1 <= since_ms);
     let from_ms = if is_second { since_ms } else { from_ms };

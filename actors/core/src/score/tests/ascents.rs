@@ -164,3 +164,100 @@ fn a_floor_below_a_hill_is_counted_from_where_the_vehicle_stands() {
         );
     }
 }
+
+/// Drives up two decks, walks down 6 m of stairs to the street, and 60 m along it to a house. Comes
+/// back in the same way.
+fn from_deck(phone: Phone, is_covered: bool, floor_m: f64) -> Score {
+    let ramp = |mut phone: Phone, grade: f64| {
+        (phone.drive_mps, phone.grade) = (3.0, grade);
+        phone
+    };
+    let level = |mut phone: Phone| {
+        (phone.drive_mps, phone.grade) = (9.0, 0.0);
+        phone
+    };
+    let cover = |phone: Phone| if is_covered { phone.go_in() } else { phone };
+    let phone = cover(phone.drive(-120.0, -30.0));
+    let phone = level(ramp(phone, 0.1).drive(-60.0, -30.0)).stay(15);
+    let phone = phone.walk(-64.0, -24.0).climb(-6.0, false).come_out();
+    let phone = phone.walk(0.0, -26.0).walk(0.0, -2.0);
+    let phone = if floor_m > 0.0 {
+        phone
+            .go_in()
+            .walk(0.0, 2.0)
+            .climb(floor_m, false)
+            .walk(4.0, 2.0)
+    } else {
+        phone
+    };
+    let phone = phone.stay(30).mark("handed_over").stay(5);
+    let phone = if floor_m > 0.0 {
+        phone
+            .walk(0.0, 2.0)
+            .climb(-floor_m, false)
+            .walk(0.0, -2.0)
+            .come_out()
+    } else {
+        phone
+    };
+    let phone = cover(phone.walk(0.0, -26.0).walk(-64.0, -24.0)).climb(6.0, false);
+    let phone = ramp(phone.walk(-60.0, -30.0).stay(10), -0.1).drive(-120.0, -30.0);
+    level(phone.come_out()).drive(-600.0, -30.0).score()
+}
+
+/// The floors of a parking deck are not those of the house.
+#[test]
+fn the_way_down_from_a_parking_deck_is_no_floor_of_the_house() {
+    for error in ERRORS {
+        for (is_covered, floor_m, floors) in [(true, 0.0, 0), (false, 0.0, 0), (true, 6.0, 2)] {
+            let phone = floor(Phone::new(error, 5), floors);
+            let score = from_deck(phone, is_covered, floor_m);
+            assert_eq!(
+                score.summary.floors_climbed,
+                Some(floors),
+                "{error:?}, {is_covered}: {:#?} {:#?}",
+                score.events,
+                score.evidence
+            );
+            assert!(score.reason_codes.contains(&ReasonCode::FullAttempt));
+            assert!(score.summary.right_doorstep, "{:#?}", score.evidence);
+        }
+    }
+}
+
+/// Goes up to a door on the fourth floor. The barometer is silent on a part of the stairs that begins
+/// `before_m` above the ground and is `hole_m` high. Behind it the courier walks along a corridor of
+/// `corridor_m`, forth and back, and climbs on.
+fn up_with_hole(phone: Phone, (before_m, hole_m): (f64, f64), corridor_m: f64) -> Phone {
+    let phone = come(floor(phone, 4)).walk(0.0, -30.0).walk(0.0, -8.0);
+    let phone = phone.go_in().walk(0.0, -3.0).climb(before_m, false);
+    let phone = phone.without_during(&["pressure"], |phone| phone.climb(hole_m, false));
+    let phone = phone.walk(corridor_m, -3.0).walk(0.0, -3.0);
+    let phone = phone.climb(12.0 - before_m - hole_m, false).walk(8.0, 2.0);
+    phone.stay(35).mark("handed_over").stay(5)
+}
+
+/// The floors follow from the levels before and after the hole, also if the session ends at the door,
+/// so that no way back confirms them.
+#[test]
+fn pressure_that_is_missing_on_the_stairs_changes_no_floor() {
+    let holes = [(0.0, 3.0), (0.0, 6.0), (0.0, 9.0), (3.0, 3.0), (3.0, 9.0)];
+    let ways = holes.map(|hole| [0.0, 6.0, 15.0].map(|corridor_m| (hole, corridor_m)));
+    for error in ERRORS {
+        for (hole, corridor_m) in ways.into_iter().flatten() {
+            let up = up_with_hole(Phone::new(error, 5), hole, corridor_m);
+            let back = up.clone().walk(0.0, -3.0).climb(-12.0, false);
+            let back = go(back.walk(0.0, -8.0).come_out().walk(0.0, -30.0));
+            for (name, phone) in [("ends at the door", up), ("comes back", back)] {
+                let score = phone.score();
+                assert_eq!(
+                    score.summary.floors_climbed,
+                    Some(4),
+                    "{error:?}, {hole:?}, {corridor_m}, {name}: {:#?} {:#?}",
+                    score.events,
+                    score.evidence
+                );
+            }
+        }
+    }
+}

@@ -32,6 +32,24 @@ fn a_position_that_is_minutes_old_accuses_nobody() {
     }
 }
 
+/// Every sixth fix comes from a network and has no accuracy, which Android gives as 0. It may be
+/// anywhere in the street, so it neither jumped nor drove.
+#[test]
+fn fixes_without_an_accuracy_accuse_nobody() {
+    for error in ERRORS {
+        let mut phone = Phone::new(error, 5);
+        phone.has_network_fixes = true;
+        let score = house(phone).score();
+        assert!(score.summary.fraud_score < 0.1, "{:#?}", score.evidence);
+        let codes = &score.reason_codes;
+        assert!(
+            codes.contains(&ReasonCode::FullAttempt) && score.summary.right_doorstep,
+            "{error:?}: {codes:?} {:#?}",
+            score.evidence
+        );
+    }
+}
+
 /// The courier stays 125 m away from the address, with a position each second. The app reports the stop nine hours later.
 #[test]
 fn a_late_stop_does_not_make_positions_rare() {

@@ -72,6 +72,9 @@ pub(super) struct Phone {
     pub(super) by_stations: bool,
     /// Whether its fixes always report a speed of 0.
     pub(super) mute: bool,
+    /// Whether every sixth fix is one of a network: up to 60 m off, with an accuracy of 0 and no
+    /// speed.
+    pub(super) has_network_fixes: bool,
     /// The step to which the phone's barometer rounds, hPa.
     pub(super) round_hpa: Option<f64>,
     /// The seconds from fix to fix, and from one report of the step counter to the next.
@@ -137,6 +140,7 @@ impl Phone {
             terse: false,
             by_stations: false,
             mute: false,
+            has_network_fixes: false,
             round_hpa: None,
             fix_every: 1.0,
             count_every: 1.0,
@@ -302,6 +306,10 @@ impl Phone {
         sample["speedMps"] = json!(if self.mute { 0.0 } else { speed_mps });
         if self.mock {
             sample["mock"] = json!(true);
+        }
+        if self.has_network_fixes && self.t % 6.0 == 0.0 {
+            sample = Self::point(self.at.0 + 60.0 * self.chance(), self.at.1);
+            sample["accuracyM"] = json!(0.0);
         }
         self.say("location", sample);
     }
