@@ -205,8 +205,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes everything but the journal and the messages' own rows. The session's row is deleted last, because it leads
-    /// to the others. The traces are deleted after the state, without which no score can be committed: a score in
+    /// Deletes everything but the journal and the messages' own rows. The session's row and its rows in the lists are deleted
+    /// last, because they lead to the others. The traces are deleted after the state, without which no score can be committed: a score in
     /// flight has written its traces before, or removes them itself.
     async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
         let statements = &self.db.statements;
@@ -222,7 +222,6 @@ impl Inner {
             &statements.reviews_delete,
         ];
         try_join_all(partitions.map(|statement| self.db.erase(statement, (session,)))).await?;
-        self.erase_from_lists(start).await?;
         let shard = i16::from(start.session_id.shard().0);
         for bucket in all_buckets(start.session_id) {
             let values = (shard, bucket, session);
@@ -237,10 +236,9 @@ impl Inner {
         }
         let learned = self.learned_by(start.session_id).await?;
         self.remove_traces(start.session_id, &learned).await?;
-        for statement in [&statements.learned_by_delete, &statements.session_delete] {
-            self.db.erase(statement, (session,)).await?;
-        }
-        Ok(())
+        let learned_by = &statements.learned_by_delete;
+        self.db.erase(learned_by, (session,)).await?;
+        self.erase_record(start).await
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
