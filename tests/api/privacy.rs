@@ -8,6 +8,7 @@ mod restricted;
 mod retention;
 mod trail;
 mod turns;
+mod unreadable;
 
 use std::time::Duration;
 

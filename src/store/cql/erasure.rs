@@ -12,10 +12,12 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{
-    Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
+    Erasure, RecorderPage, RecorderRow, Removed, SessionFilter, SessionRows, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::PRIVACY_SETTLE_SHARED_MS;
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -50,6 +52,7 @@ impl Inner {
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.forget_own(session_id);
+        // A session with an unreadable record stays, because its rows in the lists follow from the record.
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -98,6 +101,25 @@ impl Inner {
         let row: Option<(Option<Vec<u8>>, Option<i64>)> =
             self.db.row(statement, (key.as_slice(),)).await?;
         Ok(row.and_then(|(data, written_at_us)| data.zip(written_at_us)))
+    }
+
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        let mut filter = SessionFilter {
+            to: Some(until.plus_ms(1)),
+            ..SessionFilter::default()
+        };
+        match subject {
+            Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id),
+            Subject::DeliveryId(id) => filter.delivery_id = Some(id),
+            // An unreadable session cannot be erased by its id alone.
+            Subject::SessionId(id) => return self.record(id).await.map(|_| Vec::new()),
+        }
+        self.list_unreadable(tenant, &filter).await
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
@@ -329,6 +351,19 @@ impl Inner {
 
 #[async_trait]
 impl Erasure for CqlStore {
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        let subject = subject.clone();
+        self.run_without_deadline(|inner| async move {
+            inner.unreadable_sessions(tenant, subject, until).await
+        })
+        .await
+    }
+
     async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows> {
         self.run_without_deadline(|inner| inner.session_rows(session_id))
             .await

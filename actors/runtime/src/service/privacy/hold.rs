@@ -13,9 +13,6 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{TenantPrivacy, erase};
 
-/// The number of sessions examined per query.
-const SESSIONS_AT_ONCE: usize = 500;
-
 /// The outcome of placing or releasing a legal hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldOutcome {
@@ -97,17 +94,7 @@ impl TenantPrivacy<'_> {
         if !marks.has_hold(self.tenant) {
             return Ok(false);
         }
-        let mut after = None;
-        loop {
-            let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
-            let (rows, next) = page.await?;
-            if rows.iter().any(|row| self.is_held(row.start.session_id)) {
-                return Ok(true);
-            }
-            if next.is_none() {
-                return Ok(false);
-            }
-            after = next;
-        }
+        let is_held = |id| self.is_held(id);
+        erase::has_held(store, self.tenant, subject, until, is_held).await
     }
 }
