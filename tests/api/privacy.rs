@@ -4,6 +4,7 @@
 mod access;
 mod faults;
 mod hold;
+mod removal;
 mod restricted;
 mod retention;
 mod trail;

@@ -329,6 +329,12 @@ impl<'s> OwnedRequest<'s> {
         };
         self.change_mark(subject, change).await?;
         service.registry().wake_all_watchers();
+        if request_type == RequestType::Restriction
+            && !service.retention(tenant).settle(subject).await?
+        {
+            // The step is repeated.
+            return Err(StoreError::Overloaded);
+        }
         let settle_ms = if service.registry().is_shared() {
             PRIVACY_SETTLE_SHARED_MS
         } else {
