@@ -106,12 +106,14 @@ impl Sweeper {
     pub async fn run(self) {
         tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
         self.renew().await;
+        self.finish_removals().await;
         let checks_per_sweep = SWEEP_INTERVAL.as_secs() / CLOCK_CHECK_INTERVAL.as_secs();
         let mut checks = 0_u64;
         loop {
             tokio::time::sleep(CLOCK_CHECK_INTERVAL).await;
             checks += 1;
             let may_delete = self.may_delete();
+            self.finish_removals().await;
             if checks.is_multiple_of(checks_per_sweep) {
                 self.renew().await;
             }
@@ -151,33 +153,21 @@ impl Sweeper {
         }
     }
 
+    /// Ends removals that were decided while the clock was right, so that a legal hold does not wait for the
+    /// next sweep.
+    async fn finish_removals(&self) {
+        let mut swept = Swept::default();
+        let finished = self.service.finish_removals(&mut swept).await;
+        report(swept, finished);
+    }
+
     async fn sweep(&self) {
         if let Some(store) = &self.store {
             self.sweep_store(store).await;
         }
         let mut swept = Swept::default();
         let applied = self.service.apply_retention(&mut swept).await;
-        if swept.has_removed() {
-            tracing::info!(
-                telemetry = swept.telemetry,
-                messages = swept.messages,
-                sessions = swept.sessions,
-                audit_groups = swept.audit_groups,
-                "data older than its retention deleted, by number of sessions and of groups of audit lines"
-            );
-        }
-        if swept.failures > 0 {
-            tracing::warn!(
-                failures = swept.failures,
-                "the retention of some organizations was not applied completely; the next sweep tries again"
-            );
-        }
-        if let Err(error) = applied {
-            tracing::warn!(
-                error = chain(&error),
-                "data older than the chosen retention cannot be deleted"
-            );
-        }
+        report(swept, applied);
     }
 
     async fn sweep_store(&self, store: &EmbeddedStore) {
@@ -208,5 +198,30 @@ impl Sweeper {
         let counted = store.completed_sessions(SWEEP_COUNTED_SESSIONS_MAX).await?;
         let before = SystemClock.now().plus_ms(-self.retention_ms);
         store.sweep(before, sessions_max(counted)).await
+    }
+}
+
+/// Logs the result of retention that organizations have chosen.
+fn report(swept: Swept, applied: StoreResult<()>) {
+    if swept.has_removed() {
+        tracing::info!(
+            telemetry = swept.telemetry,
+            messages = swept.messages,
+            sessions = swept.sessions,
+            audit_groups = swept.audit_groups,
+            "data older than its retention deleted, by number of sessions and of groups of audit lines"
+        );
+    }
+    if swept.failures > 0 {
+        tracing::warn!(
+            failures = swept.failures,
+            "the retention of some organizations was not applied completely; the next sweep tries again"
+        );
+    }
+    if let Err(error) = applied {
+        tracing::warn!(
+            error = chain(&error),
+            "data older than the chosen retention cannot be deleted"
+        );
     }
 }

@@ -2,11 +2,8 @@
 //! retention and erasure.
 
 use actix_web::{HttpResponse, Resource, web};
-use porchlight_actors::service::HoldOutcome;
 use porchlight_http::problem::Problem;
-use porchlight_http::request_context::{
-    self, RequestContext, privacy_limit_reached, session_not_found,
-};
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use serde::Serialize;
@@ -32,11 +29,8 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let row = call.session(&caller, call.session_id()).await?;
     call.check_accept_json()?;
     call.reject_parameters()?;
-    let held = call
-        .state
-        .service
-        .privacy(tenant)
-        .is_held(row.start.session_id);
+    let privacy = call.state.service.privacy(tenant);
+    let held = privacy.shows_hold(row.start.session_id).await?;
     request_context::json(HttpResponse::Ok(), &HoldView { held })
 }
 
@@ -58,10 +52,6 @@ async fn set(call: RequestContext, held: bool) -> Result<HttpResponse, Problem> 
     call.reject_parameters()?;
     call.check_may_change(&row)?;
     let privacy = call.state.service.privacy(tenant);
-    match privacy.set_hold(&row.start, held).await? {
-        HoldOutcome::Done => {}
-        HoldOutcome::Erased => return Err(session_not_found()),
-        HoldOutcome::NoRoom => return Err(privacy_limit_reached()),
-    }
+    privacy.set_hold(&row.start, held).await??;
     request_context::json(HttpResponse::Ok(), &HoldView { held })
 }

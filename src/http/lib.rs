@@ -11,6 +11,7 @@ pub mod cors;
 pub mod etag;
 mod expect;
 pub mod fields;
+mod holds;
 pub mod links;
 pub mod middleware;
 pub mod observe;

@@ -69,6 +69,7 @@ pub mod session_index;
 pub mod sessions;
 pub mod snapshots;
 pub(crate) mod to_score;
+pub(crate) mod unreadable;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;

@@ -4,10 +4,12 @@
 mod access;
 mod faults;
 mod hold;
+mod removal;
 mod restricted;
 mod retention;
 mod trail;
 mod turns;
+mod unreadable;
 
 use std::time::Duration;
 

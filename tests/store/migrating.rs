@@ -296,3 +296,45 @@ async fn a_webhook_that_changed_after_an_interrupted_run_moves_as_it_is() {
     let moved = to.endpoint(tenant).await.unwrap();
     assert_eq!(moved, from.endpoint(tenant).await.unwrap());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_with_data_of_its_own_is_refused_before_anything_is_written() {
+    let folder = Folder::new();
+    let Some((from, to)) = both(&folder).await else {
+        return;
+    };
+    let tenant = tenant();
+    let id = fill(&from, tenant).await[0];
+    let named = from.organizations().await.unwrap().remove(0);
+    // An operator has created a key on the cluster, and with it an organization of the same name.
+    let other = Organization {
+        id: crate::fixtures::tenant().organization_id,
+        ..named
+    };
+    to.organization(other).await.unwrap();
+    refused(&from, &to, "an organization").await;
+    assert!(!to.has_session(id).await.unwrap());
+
+    let Some((_, to)) = both(&Folder::new()).await else {
+        return;
+    };
+    let revoked = key(tenant, Some(T0.plus_ms(1)));
+    to.put_key([3; 32], revoked).await.unwrap();
+    refused(&from, &to, "an API key").await;
+    assert!(!to.has_session(id).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_was_revoked_after_a_run_is_revoked_by_the_next_one() {
+    let folder = Folder::new();
+    let Some((from, to)) = both(&folder).await else {
+        return;
+    };
+    let record = key(tenant(), None);
+    from.put_key([3; 32], record.clone()).await.unwrap();
+    migrate(&from, &to, |_| {}).await.unwrap();
+    from.revoke_key(record.id, T0.plus_ms(1)).await.unwrap();
+    migrate(&from, &to, |_| {}).await.unwrap();
+    let moved = to.find_key([3; 32]).await.unwrap();
+    assert_eq!(moved.unwrap().revoked_at, Some(T0.plus_ms(1)));
+}

@@ -7,6 +7,7 @@
 
 mod learned;
 mod policy;
+mod removal;
 
 pub use learned::{PLACE_ROW, TRACE_ROW, belongs_to_session, is_of_one_session};
 pub use policy::{
@@ -17,6 +18,7 @@ use porchlight_schema::limits::{
     RETENTION_CLOCK_DIFFERENCE_MS_MAX, RETENTION_CLOCK_TRUSTED_AFTER_MS, SWEEP_SESSIONS_PARTS,
 };
 use porchlight_schema::time::TimestampMs;
+pub use removal::Removal;
 
 /// The difference between the wall clock and the stored times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

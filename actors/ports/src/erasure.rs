@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -43,12 +44,22 @@ pub trait Erasure: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the sessions of a subject, created up to `until`, which [`Sessions::list`](super::Sessions::list)
+    /// leaves out because their start is unreadable. Other rows name the subject.
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>>;
+
     /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight,
     /// proof of delivery, messages with their attempts, entries in lists, and the fingerprints of
     /// its trace. Other learned rows stay; see [`Erasure::replace_learned`].
     ///
-    /// The session's own record is removed last, so that an interrupted erasure can be found and
-    /// repeated. Later batches and snapshots of the session are not stored. The removal survives a
+    /// The session's own record and its entries in lists are removed last and at once, so that an interrupted
+    /// erasure can be found and repeated. If the record is unreadable, the call removes the session
+    /// nevertheless, or returns an error. Later batches and snapshots of the session are not stored. The removal survives a
     /// crash of the process immediately, and one of the machine after the next durable write.
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
 

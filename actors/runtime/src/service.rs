@@ -38,7 +38,7 @@ pub use feed::FeedState;
 pub use porchlight_core::session::feed::FeedChanges;
 pub use porchlight_core::timeline::NumberedChange;
 pub use privacy::{
-    HoldOutcome, LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted,
+    HoldRefused, LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted,
     TenantPrivacy, apply_erasures, is_position, logged_erasures,
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};

@@ -3,9 +3,7 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
-use porchlight_actors::service::HoldOutcome;
 use porchlight_http::problem::Problem;
-use porchlight_http::request_context::{privacy_limit_reached, session_not_found};
 use porchlight_schema::ids::SessionId;
 
 use super::super::guard;
@@ -25,11 +23,7 @@ async fn set(mut request: SignedInRequest, held: bool) -> Result<HttpResponse, P
     request.form().await?;
     let row = request.session().await?;
     let privacy = request.state.service.privacy(request.tenant());
-    match privacy.set_hold(&row.start, held).await? {
-        HoldOutcome::Done => {}
-        HoldOutcome::Erased => return Err(session_not_found()),
-        HoldOutcome::NoRoom => return Err(privacy_limit_reached()),
-    }
+    privacy.set_hold(&row.start, held).await??;
     let id = row.start.session_id;
     Ok(guard::redirect(&format!("{ROOT}/sessions/{id}#hold")))
 }

@@ -132,7 +132,8 @@ async fn read(request: &SignedInRequest) -> Result<PageContent, Problem> {
     let mut messages = webhooks.deliveries(&filter, MESSAGES, None).await?.rows;
     messages.reverse();
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
-    let is_held = service.privacy(request.tenant()).is_held(session_id);
+    let privacy = service.privacy(request.tenant());
+    let is_held = privacy.shows_hold(session_id).await?;
     let has_expired = row.end.is_some() && service.has_expired_telemetry(session_id).await?;
     Ok(PageContent {
         row,

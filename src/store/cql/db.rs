@@ -86,6 +86,12 @@ pub(super) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     }
 }
 
+/// Returns the timestamp of an erasure, in microseconds of the Unix epoch. It also covers writes of nodes whose clock
+/// is ahead, and writes of the next day by nodes that do not know of the erasure.
+pub(super) fn erased_at_us() -> i64 {
+    next_timestamp_us() + ERASED_AHEAD_US
+}
+
 /// Maps an error to overloaded or unavailable.
 fn from_execution(error: ExecutionError) -> StoreError {
     match &error {
@@ -206,15 +212,13 @@ impl Db {
         answer.map(drop).map_err(from_execution)
     }
 
-    /// Runs a delete that also covers writes of nodes whose clock is ahead, and writes of the next
-    /// day by nodes that do not know of the erasure.
+    /// Runs a delete with [`erased_at_us`].
     pub(super) async fn erase(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> StoreResult<()> {
-        let timestamp_us = next_timestamp_us() + ERASED_AHEAD_US;
-        self.write_at(statement, values, timestamp_us).await
+        self.write_at(statement, values, erased_at_us()).await
     }
 
     /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the row

@@ -12,10 +12,12 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{
-    Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
+    Erasure, RecorderPage, RecorderRow, Removed, SessionFilter, SessionRows, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::PRIVACY_SETTLE_SHARED_MS;
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -50,6 +52,7 @@ impl Inner {
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.evict_own(session_id);
+        // A session with an unreadable record stays, because its rows in the lists follow from the record.
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -98,6 +101,25 @@ impl Inner {
         let row: Option<(Option<Vec<u8>>, Option<i64>)> =
             self.db.row(statement, (key.as_slice(),)).await?;
         Ok(row.and_then(|(data, written_at_us)| data.zip(written_at_us)))
+    }
+
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        let mut filter = SessionFilter {
+            to: Some(until.plus_ms(1)),
+            ..SessionFilter::default()
+        };
+        match subject {
+            Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id),
+            Subject::DeliveryId(id) => filter.delivery_id = Some(id),
+            // An unreadable session cannot be erased by its id alone.
+            Subject::SessionId(id) => return self.record(id).await.map(|_| Vec::new()),
+        }
+        self.list_unreadable(tenant, &filter).await
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
@@ -205,8 +227,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes everything but the journal and the messages' own rows. The session's row is deleted last, because it leads
-    /// to the others. The traces are deleted after the state, without which no score can be committed: a score in
+    /// Deletes everything but the journal and the messages' own rows. The session's row and its rows in the lists are deleted
+    /// last, because they lead to the others. The traces are deleted after the state, without which no score can be committed: a score in
     /// flight has written its traces before, or removes them itself.
     async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
         let statements = &self.db.statements;
@@ -222,7 +244,6 @@ impl Inner {
             &statements.reviews_delete,
         ];
         try_join_all(partitions.map(|statement| self.db.erase(statement, (session,)))).await?;
-        self.erase_from_lists(start).await?;
         let shard = i16::from(start.session_id.shard().0);
         for bucket in all_buckets(start.session_id) {
             let values = (shard, bucket, session);
@@ -237,10 +258,9 @@ impl Inner {
         }
         let learned = self.learned_by(start.session_id).await?;
         self.remove_traces(start.session_id, &learned).await?;
-        for statement in [&statements.learned_by_delete, &statements.session_delete] {
-            self.db.erase(statement, (session,)).await?;
-        }
-        Ok(())
+        let learned_by = &statements.learned_by_delete;
+        self.db.erase(learned_by, (session,)).await?;
+        self.erase_record(start).await
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
@@ -331,6 +351,19 @@ impl Inner {
 
 #[async_trait]
 impl Erasure for CqlStore {
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        let subject = subject.clone();
+        self.run_without_deadline(|inner| async move {
+            inner.unreadable_sessions(tenant, subject, until).await
+        })
+        .await
+    }
+
     async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows> {
         self.run_without_deadline(|inner| inner.session_rows(session_id))
             .await

@@ -84,6 +84,40 @@ impl Inner {
         limit: usize,
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>> {
+        let (page, next) = self.list_page(tenant, filter, limit, after).await?;
+        Ok(Page {
+            rows: page.rows,
+            next,
+        })
+    }
+
+    /// Returns the sessions of a filter whose start is unreadable. The filter must name at most one of delivery and courier,
+    /// because the list does not distinguish further.
+    pub(super) async fn list_unreadable(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+    ) -> StoreResult<Vec<SessionId>> {
+        let (mut unreadable, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list_page(tenant, filter, LIST_SCANNED_ROWS_MAX, after);
+            let (page, next) = page.await?;
+            unreadable.extend(page.unreadable);
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(unreadable),
+            }
+        }
+    }
+
+    /// Reads one page, and returns the session after which the next one begins.
+    async fn list_page(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: usize,
+        after: Option<SessionId>,
+    ) -> StoreResult<(PageBuilder, Option<SessionId>)> {
         let mut before = match after {
             // A session that is gone is located by the time in its id.
             Some(after) => {
@@ -99,6 +133,7 @@ impl Inner {
         let from = filter.from.unwrap_or(TimestampMs(i64::MIN));
         let mut page = PageBuilder {
             rows: Vec::new(),
+            unreadable: Vec::new(),
             limit,
             scanned: 0,
         };
@@ -115,10 +150,7 @@ impl Inner {
                     let (within, passed) = split(&positions, from.max(group.from));
                     before = within.last().copied().unwrap_or(before);
                     if let Some(next) = self.collect(&mut page, &within, filter).await? {
-                        return Ok(Page {
-                            rows: page.rows,
-                            next,
-                        });
+                        return Ok((page, next));
                     }
                     if passed || is_end {
                         break;
@@ -127,10 +159,7 @@ impl Inner {
                 before = before.min((group.from, SessionId::from_bytes([0; 16])));
             }
         }
-        Ok(Page {
-            rows: page.rows,
-            next: None,
-        })
+        Ok((page, None))
     }
 
     /// Returns the partitions of a list that may contain sessions of these times, newest first, and the time from which
@@ -185,19 +214,25 @@ impl Inner {
         Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
-    /// Returns a session. One whose state is unreadable counts as recording, so that an erasure finds it; one
-    /// whose start is unreadable is left out.
-    async fn find_readable(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+    /// Returns a session, and whether its start is unreadable. A session whose state is unreadable counts as recording, so that
+    /// an erasure finds it.
+    async fn find_readable(
+        &self,
+        session_id: SessionId,
+    ) -> StoreResult<(Option<SessionRow>, bool)> {
         let found = self.find(session_id).await;
         if !matches!(found, Err(StoreError::Corrupt(_))) {
-            return found;
+            return Ok((found?, false));
         }
         readable(found, session_id, "a session")?;
-        let record = readable(self.record(session_id).await, session_id, "its start")?;
-        Ok(record.map(|record| SessionRow {
+        let record = self.record(session_id).await;
+        let is_unreadable = matches!(record, Err(StoreError::Corrupt(_)));
+        let record = readable(record, session_id, "its start")?;
+        let row = record.map(|record| SessionRow {
             start: record.start,
             end: None,
-        }))
+        });
+        Ok((row, is_unreadable))
     }
 
     /// Adds matching sessions to the page. Returns its cursor once the page is full.
@@ -215,8 +250,9 @@ impl Inner {
                 .buffered(AT_ONCE)
                 .try_collect()
                 .await?;
-            for (row, &(_, id)) in rows.into_iter().zip(some) {
+            for ((row, is_unreadable), &(_, id)) in rows.into_iter().zip(some) {
                 page.scanned += 1;
+                page.unreadable.extend(is_unreadable.then_some(id));
                 if let Some(row) = row.filter(|row| matches(row, filter)) {
                     if page.rows.len() >= page.limit {
                         let cursor = page.rows.last().map(|row| row.start.session_id);
@@ -236,6 +272,7 @@ impl Inner {
 /// A page of a list that is being filled.
 struct PageBuilder {
     rows: Vec<SessionRow>,
+    unreadable: Vec<SessionId>,
     limit: usize,
     scanned: usize,
 }

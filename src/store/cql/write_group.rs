@@ -1,7 +1,8 @@
 //! Small rows of several partitions that are written with one request.
 //!
 //! The rows of a request have no order and are not atomic: after a failure, any of them may be stored. A caller therefore
-//! writes a row that others lead to in an earlier request than the row that leads to it.
+//! writes a row that others lead to in an earlier request than the row that leads to it. Only
+//! [`Db::erase_at_once`] is atomic.
 
 use futures_util::future::try_join_all;
 use porchlight_ports::StoreResult;
@@ -9,7 +10,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
-use super::db::Db;
+use super::db::{Db, erased_at_us};
 
 /// The maximum number of rows in a request. Cassandra logs a warning from 11 partitions on
 /// (`unlogged_batch_across_partitions_warn_threshold`).
@@ -81,6 +82,13 @@ impl Db {
         try_join_all(writing).await.map(drop)
     }
 
+    /// Runs the deletes of a group with one logged request, as an erasure: if the process is killed, all rows are gone or none.
+    pub(super) async fn erase_at_once(&self, group: WriteGroup<'_>) -> StoreResult<()> {
+        let mut request = Batch::new(BatchType::Logged);
+        request.set_timestamp(Some(erased_at_us()));
+        self.send(request, group.rows).await
+    }
+
     /// Writes rows with one request.
     async fn write_rows(&self, mut rows: Vec<Row<'_>>) -> StoreResult<()> {
         if rows.len() == 1
@@ -88,7 +96,10 @@ impl Db {
         {
             return self.write(row.statement, row.values).await;
         }
-        let mut request = Batch::new(BatchType::Unlogged);
+        self.send(Batch::new(BatchType::Unlogged), rows).await
+    }
+
+    async fn send(&self, mut request: Batch, rows: Vec<Row<'_>>) -> StoreResult<()> {
         request.set_is_idempotent(true);
         if let Some(first) = rows.first() {
             let profile = first.statement.get_execution_profile_handle();

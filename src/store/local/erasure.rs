@@ -7,6 +7,7 @@ use porchlight_core::disk_space::SpaceLevel;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreError, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -14,7 +15,7 @@ use super::LocalStore;
 use crate::engine::Engine;
 use crate::quarantine;
 use crate::tables::erasure::Part;
-use crate::tables::{erasure, insights, recorders, retention};
+use crate::tables::{erasure, insights, recorders, retention, unreadable};
 use crate::txn::Txn;
 
 #[async_trait]
@@ -29,11 +30,35 @@ impl<E: Engine> Erasure for LocalStore<E> {
         Ok(self.engine.data_key(session_id.to_bytes())?)
     }
 
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        let subject = subject.clone();
+        self.read_rows(move |read| unreadable::sessions_of(read, tenant, &subject, until))
+            .await
+    }
+
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
+        let is_unreadable = self.read_inline(|read| unreadable::is_unreadable(read, session_id))?;
+        let listed: Arc<[Vec<u8>]> = if is_unreadable {
+            let listed = self.read_rows(move |read| unreadable::listed_keys(read, session_id));
+            listed.await?.into()
+        } else {
+            Arc::default()
+        };
         for part in Part::ALL {
-            let step =
-                move |txn: &mut Txn<'_>| erasure::step(txn, session_id, part, SWEEP_STEP_ROWS_MAX);
-            while self.committer.write_unsynced(step).await? {}
+            loop {
+                let listed = Arc::clone(&listed);
+                let step = move |txn: &mut Txn<'_>| {
+                    erasure::step(txn, session_id, part, SWEEP_STEP_ROWS_MAX, &listed)
+                };
+                if !self.committer.write_unsynced(step).await? {
+                    break;
+                }
+            }
         }
         if let Some(folder) = self.folder.clone() {
             let remove = move || quarantine::remove(&folder, session_id);

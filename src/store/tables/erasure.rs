@@ -42,12 +42,13 @@ impl Part {
 }
 
 /// Removes a part of a session's rows, and at most `rows_max` batches. Returns whether the part has
-/// more rows.
+/// more rows. `listed` are the keys of its rows in the lists that do not follow from its start.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
     session_id: SessionId,
     part: Part,
     rows_max: usize,
+    listed: &[Vec<u8>],
 ) -> StoreResult<bool> {
     if part == Part::Messages {
         return retention::remove_messages(txn, session_id).map(|()| false);
@@ -65,6 +66,9 @@ pub(crate) fn step(
     }
     txn.delete(Space::State, sessions::live_key(session_id));
     retention::remove_state(txn, session_id)?;
+    for key in listed {
+        txn.delete(Space::State, key.clone());
+    }
     txn.journal_heads.erase(session_id);
     Ok(false)
 }

@@ -253,10 +253,16 @@ fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<Sessio
     Ok(sessions)
 }
 
-/// Returns the current state of a session, or `None` if it does not exist or is unreadable.
+/// Returns the current state of a session, or `None` if it does not exist or its start is unreadable. A session whose
+/// end is unreadable counts as recording, so that an erasure finds it.
 pub(crate) fn find_readable(
     read: &dyn Read,
     session_id: SessionId,
 ) -> StoreResult<Option<SessionRow>> {
-    readable(find(read, session_id), session_id, "a session")
+    let start = readable(start_of(read, session_id), session_id, "a session")?;
+    let Some(start) = start else {
+        return Ok(None);
+    };
+    let end = readable(end_of(read, session_id), session_id, "the end of a session")?;
+    Ok(Some(SessionRow { start, end }))
 }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -12,6 +13,15 @@ use super::FaultyStore;
 impl Erasure for FaultyStore {
     async fn session_rows(&self, id: SessionId) -> StoreResult<SessionRows> {
         self.real.session_rows(id).await
+    }
+
+    async fn unreadable_sessions(
+        &self,
+        tenant: Tenant,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Vec<SessionId>> {
+        self.real.unreadable_sessions(tenant, subject, until).await
     }
 
     async fn erase_session(&self, id: SessionId) -> StoreResult<()> {

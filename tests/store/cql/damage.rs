@@ -7,6 +7,7 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{EndpointId, MessageId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::cql::CqlStore;
@@ -204,6 +205,32 @@ async fn a_session_whose_state_cannot_be_decoded_hides_no_other() {
     }
     assert!(damaged.listed_sessions().await.is_empty());
     assert!(damaged.listed().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_start_cannot_be_decoded_is_never_taken_for_erased() {
+    let Some(damaged) = Damaged::open().await else {
+        return;
+    };
+    let (unreadable, other) = (damaged.start().await, damaged.start().await);
+    let update = "UPDATE sessions SET data = ? WHERE session = ?";
+    damaged.damage(update, &unreadable.to_bytes()).await;
+    // A process that has not read the start before.
+    let store = open(damaged.keyspace.clone()).await.unwrap().unwrap();
+    let until = T0.plus_ms(1);
+    for (subject, expected) in [
+        (Subject::ExternalRiderId("rider".to_owned()), 1),
+        (Subject::ExternalRiderId("other".to_owned()), 0),
+        (Subject::SessionId(other), 0),
+    ] {
+        let found = store.unreadable_sessions(damaged.tenant, &subject, until);
+        let found = found.await.unwrap();
+        assert_eq!(found, vec![unreadable; expected], "{subject:?}");
+    }
+    let itself = Subject::SessionId(unreadable);
+    let found = store.unreadable_sessions(damaged.tenant, &itself, until);
+    assert!(found.await.is_err());
+    assert!(store.erase_session(unreadable).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

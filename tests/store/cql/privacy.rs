@@ -2,7 +2,7 @@
 //! released messages are found.
 
 use porchlight_core::retention::TRACE_ROW;
-use porchlight_ports::{Clock, Erasure, Insights, Outbox, Sessions};
+use porchlight_ports::{Clock, Erasure, Insights, Outbox, SessionFilter, Sessions};
 use porchlight_schema::ids::{KeyId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::review::{Review, ReviewState};
@@ -144,6 +144,57 @@ async fn a_score_of_an_erased_session_leaves_no_trace() {
         scoring.learned_by(id).await.unwrap(),
         Vec::<[u8; 32]>::new()
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_erasure_leaves_the_session_in_its_lists() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    let start = start(tenant(), T0);
+    let id = start.session_id;
+    store.start(new_session(&start)).await.unwrap();
+    let is_listed = async |filter: SessionFilter| {
+        let page = store.list(start.tenant, &filter, 10, None).await.unwrap();
+        page.rows.iter().any(|row| row.start.session_id == id)
+    };
+    let filters = || {
+        let rider = SessionFilter {
+            external_rider_id: Some(start.external_rider_id.clone()),
+            ..SessionFilter::default()
+        };
+        let delivery = SessionFilter {
+            delivery_id: Some(start.delivery_id.clone()),
+            ..SessionFilter::default()
+        };
+        [SessionFilter::default(), rider, delivery]
+    };
+    // The erasure fails at the last table before the lists.
+    let session = connect(&keyspace).await;
+    let drop = "DROP TABLE learned_by_session";
+    session.query_unpaged(drop, ()).await.unwrap();
+    assert!(store.erase_session(id).await.is_err());
+    for filter in filters() {
+        assert!(is_listed(filter.clone()).await, "{filter:?}");
+    }
+    let create =
+        "CREATE TABLE learned_by_session (session blob, key blob, PRIMARY KEY (session, key))";
+    session.query_unpaged(create, ()).await.unwrap();
+    let store = node(&keyspace, 2, 0).await.unwrap();
+    store.erase_session(id).await.unwrap();
+    assert_eq!(store.find(id).await.unwrap(), None);
+    for table in [
+        "sessions",
+        "sessions_by_organization",
+        "sessions_by_delivery",
+        "sessions_by_rider",
+    ] {
+        let select = format!("SELECT session FROM {table}");
+        let answer = session.query_unpaged(select, ()).await.unwrap();
+        let rows = answer.into_rows_result().unwrap();
+        assert_eq!(rows.rows_num(), 0, "{table}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::Service;
 use crate::privacy::{Marks, Restrictions};
 
-pub use hold::HoldOutcome;
+pub use hold::HoldRefused;
 pub use log::{LoggedErasure, apply_erasures, logged_erasures};
 pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, is_position};
 pub use run::PrivacySettings;

@@ -4,42 +4,55 @@
 //! the clock is right. Each step may be repeated: the progress is stored after the data is removed,
 //! and removing data that is gone changes nothing.
 
-use porchlight_core::privacy::SessionAccess;
+mod removal;
+mod sweep;
+
 use porchlight_core::retention::{
-    DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, SweepProgress, next_span,
+    DataClass, PolicyRefused, Removal, RetentionBounds, RetentionPolicy, SweepProgress,
 };
 use porchlight_observe::{Fact, chain};
-use porchlight_ports::{
-    Collection, DocumentKind, Note, SessionFilter, SessionRow, StoreError, StoreResult,
-};
+use porchlight_ports::{Collection, DocumentKind, Note, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     AUDIT_SHORTEST_DAYS_DEFAULT, RETENTION_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN,
-    RETENTION_STEP_MS,
 };
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
-use crate::audit;
 use crate::privacy::tenant_key;
-use crate::scoring::is_settled;
 use crate::stored::{document_or_empty, encode};
 
 /// The number of policies read per query.
 const POLICIES_AT_ONCE: usize = 500;
-/// The number of sessions read per query.
-const SESSIONS_AT_ONCE: u32 = 200;
 /// The key of the document with the time of the last sweep. Keys of policies are longer.
 const LAST_SWEEP_KEY: [u8; 1] = [0];
 
 /// The policy of a tenant as it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct StoredPolicy {
     policy: RetentionPolicy,
     #[serde(default)]
     progress: SweepProgress,
+    /// The removal that is under way, or that a killed process has left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removal: Option<Removal>,
+}
+
+impl StoredPolicy {
+    /// Returns the document with the policy, or `None` if there is nothing to store.
+    fn document(&self) -> StoreResult<Option<Vec<u8>>> {
+        let is_stored = self.policy != RetentionPolicy::default() || self.removal.is_some();
+        is_stored.then(|| encode(self)).transpose()
+    }
+}
+
+/// A policy with the document from which it was read, or which was written last.
+#[derive(Debug, Clone, Default)]
+struct ReadPolicy {
+    document: Option<Vec<u8>>,
+    stored: StoredPolicy,
 }
 
 /// The work of a sweep: the number of sessions from which it removed data, by class, and of groups
@@ -103,6 +116,22 @@ fn decode<'d, D: Deserialize<'d>>(bytes: &'d [u8]) -> StoreResult<D> {
         .map_err(|error| StoreError::Corrupt(format!("a retention policy: {error}")))
 }
 
+/// Replaces an unreadable row of a session that retention needs by `None`. Counts and logs it.
+fn readable<T>(session_id: SessionId, read: StoreResult<T>) -> StoreResult<Option<T>> {
+    match read {
+        Err(error @ StoreError::Corrupt(_)) => {
+            Fact::Unreadable {
+                session_id,
+                what: "a row that retention needs",
+                error: &error,
+            }
+            .record();
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
 impl TenantRetention<'_> {
     /// Returns the chosen retention.
     ///
@@ -110,14 +139,35 @@ impl TenantRetention<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn policy(&self) -> StoreResult<RetentionPolicy> {
-        let stored = self.stored().await?;
-        let stored: Option<StoredPolicy> = stored.as_deref().map(decode).transpose()?;
-        Ok(stored.unwrap_or_default().policy)
+        Ok(self.read().await?.stored.policy)
     }
 
-    async fn stored(&self) -> StoreResult<Option<Vec<u8>>> {
+    async fn read(&self) -> StoreResult<ReadPolicy> {
         let store = self.service.store();
-        store.document(collection(), tenant_key(self.tenant)).await
+        let key = tenant_key(self.tenant);
+        let document = store.document(collection(), key).await?;
+        let stored = document.as_deref().map(decode).transpose()?;
+        Ok(ReadPolicy {
+            document,
+            stored: stored.unwrap_or_default(),
+        })
+    }
+
+    /// Replaces a policy that was read. Returns `false` if the stored one has changed since.
+    async fn replace(&self, read: &mut ReadPolicy, next: StoredPolicy) -> StoreResult<bool> {
+        let (before, after) = (read.document.clone(), next.document()?);
+        let (store, key) = (self.service.store(), tenant_key(self.tenant));
+        let is_replaced = before == after
+            || store
+                .replace_document(collection(), key, before, after.clone())
+                .await?;
+        if is_replaced {
+            *read = ReadPolicy {
+                document: after,
+                stored: next,
+            };
+        }
+        Ok(is_replaced)
     }
 
     /// Replaces the chosen retention. The next sweeps apply it to all sessions.
@@ -135,34 +185,22 @@ impl TenantRetention<'_> {
     /// Lets the next sweeps begin with the oldest sessions, because they left out sessions that may
     /// be deleted now.
     pub(super) async fn restart_sweep(&self) -> StoreResult<()> {
-        if self.stored().await?.is_none() {
-            return Ok(());
-        }
         self.rewrite(|policy| policy).await
     }
 
-    /// Replaces the policy and resets the progress.
+    /// Replaces the policy and resets the progress. A removal that is under way stays.
     async fn rewrite(
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,
     ) -> StoreResult<()> {
-        let store = self.service.store();
         loop {
-            let stored = self.stored().await?;
-            let before: Option<StoredPolicy> = stored.as_deref().map(decode).transpose()?;
-            let policy = change(before.unwrap_or_default().policy);
-            let after = StoredPolicy {
-                policy,
+            let mut read = self.read().await?;
+            let next = StoredPolicy {
+                policy: change(read.stored.policy),
                 progress: SweepProgress::default(),
+                removal: read.stored.removal.clone(),
             };
-            let data = (policy != RetentionPolicy::default()).then(|| encode(&after));
-            let data = data.transpose()?;
-            let key = tenant_key(self.tenant);
-            if stored == data
-                || store
-                    .replace_document(collection(), key, stored, data)
-                    .await?
-            {
+            if self.replace(&mut read, next).await? {
                 return Ok(());
             }
         }
@@ -206,7 +244,7 @@ impl Service {
 
     /// Removes the data that is older than the retention which its organization has chosen, and
     /// lines of audit logs that are older than theirs. Each call covers at most a part of the
-    /// stored time; see [`next_span`]. Call it only while the clock is right.
+    /// stored time; see [`next_span`](porchlight_core::retention::next_span). Call it only while the clock is right.
     ///
     /// # Errors
     ///
@@ -214,29 +252,51 @@ impl Service {
     /// organization does not keep the sweep from the others.
     pub async fn apply_retention(&self, swept: &mut Swept) -> StoreResult<()> {
         self.record_sweep().await?;
-        let mut after = Some(LAST_SWEEP_KEY.to_vec());
+        for tenant in self.tenants_with_policy().await? {
+            for class in DataClass::ALL {
+                if let Err(error) = self.retention(tenant).sweep(class, swept).await {
+                    swept.on_failure(tenant, &error);
+                }
+            }
+        }
+        self.expire_audit_logs(swept).await
+    }
+
+    /// Ends the removals that processes have left which were killed or which lost a tenant, of tenants that
+    /// this node owns. They were decided while the clock was right.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the policies cannot be listed. An error of one organization does not keep the
+    /// others from being treated.
+    pub async fn finish_removals(&self, swept: &mut Swept) -> StoreResult<()> {
+        for tenant in self.tenants_with_policy().await? {
+            match self.retention(tenant).finish_left(swept).await {
+                // The sweep reports an unreadable policy.
+                Ok(()) | Err(StoreError::Corrupt(_)) => {}
+                Err(error) => swept.on_failure(tenant, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the tenants whose policy is stored.
+    async fn tenants_with_policy(&self) -> StoreResult<Vec<Tenant>> {
+        let (mut tenants, mut after) = (Vec::new(), Some(LAST_SWEEP_KEY.to_vec()));
         loop {
             let page = self
                 .store()
                 .documents(collection(), after, POLICIES_AT_ONCE);
             let page = page.await?;
-            let is_last = page.len() < POLICIES_AT_ONCE;
+            let of_page = page
+                .iter()
+                .filter_map(|document| Tenant::split_from(&document.key));
+            tenants.extend(of_page.map(|(tenant, _)| tenant));
             after = page.last().map(|document| document.key.clone());
-            for document in page {
-                let Some((tenant, _)) = Tenant::split_from(&document.key) else {
-                    continue;
-                };
-                for class in DataClass::ALL {
-                    if let Err(error) = self.retention(tenant).sweep(class, swept).await {
-                        swept.on_failure(tenant, &error);
-                    }
-                }
-            }
-            if is_last {
-                break;
+            if page.len() < POLICIES_AT_ONCE {
+                return Ok(tenants);
             }
         }
-        self.expire_audit_logs(swept).await
     }
 
     /// Removes the lines of audit logs that are older than their retention, of organizations that
@@ -288,165 +348,26 @@ impl Service {
     }
 }
 
-impl TenantRetention<'_> {
-    /// Returns whether this node sweeps the data of the tenant now.
-    pub(super) fn may_sweep(&self) -> bool {
-        let ownership = &self.service.registry().ports().ownership;
-        let shard = self.tenant.organization_id.shard();
-        !self.service.is_draining() && ownership.generation(shard).is_some()
-    }
-
-    /// Removes the lines of the audit log that are older than their retention. Returns the number
-    /// of removed groups.
-    async fn expire_audit_log(&self) -> StoreResult<u64> {
-        let (store, now) = (self.service.store(), self.service.now());
-        let kept_ms = self.policy().await?.audit_kept_ms();
-        match audit::expire(store, self.tenant, kept_ms, now).await {
-            // The check of the log reports it.
-            Err(error @ StoreError::Corrupt(_)) => {
-                tracing::warn!(organization = %self.tenant.organization_id, error = chain(&error), "an audit log with an unreadable row does not expire");
-                Ok(0)
-            }
-            expired => expired,
-        }
-    }
-
-    /// Applies the policy for one class, in small spans of time.
-    async fn sweep(&self, class: DataClass, swept: &mut Swept) -> StoreResult<()> {
-        let (service, bounds) = (self.service, self.service.retention_bounds());
-        let Some(mut data) = self.stored().await? else {
-            return Ok(());
-        };
-        let mut stored: StoredPolicy = decode(&data)?;
-        let now = service.now();
-        let Some(span) = next_span(&stored.policy, stored.progress, class, &bounds, now) else {
-            return Ok(());
-        };
-        let mut from = span.from;
-        while from < span.to {
-            if !self.may_sweep() {
-                return Ok(());
-            }
-            let to = span.to.min(from.plus_ms(RETENTION_STEP_MS));
-            let Some(removed) = self.sweep_span(class, from, to).await? else {
-                return Ok(());
-            };
-            for _ in 0..removed {
-                swept.count(class);
-            }
-            from = to;
-            if removed == 0 && from < span.to {
-                continue;
-            }
-            stored.progress.advance(class, to);
-            let next = encode(&stored)?;
-            let key = tenant_key(self.tenant);
-            let replaced =
-                service
-                    .store()
-                    .replace_document(collection(), key, Some(data), Some(next.clone()));
-            if !replaced.await? {
-                // The policy was changed: the next sweep reads it.
-                return Ok(());
-            }
-            data = next;
-        }
-        Ok(())
-    }
-
-    /// Removes the data of the sessions that were created within a span. Returns the number of
-    /// sessions from which it removed data, or `None` if this node may not sweep any more.
-    async fn sweep_span(
-        &self,
-        class: DataClass,
-        from: TimestampMs,
-        to: TimestampMs,
-    ) -> StoreResult<Option<u64>> {
-        let filter = SessionFilter {
-            from: Some(from),
-            to: Some(to),
-            ..SessionFilter::default()
-        };
-        let (store, mut after, mut removed) = (self.service.store(), None, 0);
-        loop {
-            let page = store.list(self.tenant, &filter, SESSIONS_AT_ONCE, after);
-            let page = page.await?;
-            for row in &page.rows {
-                let is_removed = match self.remove(class, row).await {
-                    // `store.retention` removes the session later.
-                    Err(error @ StoreError::Corrupt(_)) => {
-                        Fact::Unreadable {
-                            session_id: row.start.session_id,
-                            what: "a row that retention needs",
-                            error: &error,
-                        }
-                        .record();
-                        Some(false)
-                    }
-                    is_removed => is_removed?,
-                };
-                let Some(is_removed) = is_removed else {
-                    return Ok(None);
-                };
-                removed += u64::from(is_removed);
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(Some(removed)),
-            }
-        }
-    }
-
-    /// Returns whether the data of a session may be removed, by the marks that this node knows.
-    fn may_remove(&self, row: &SessionRow) -> bool {
-        row.end.is_some()
-            && !self.service.privacy.marks.keeps(&row.start)
-            && self.service.access(&row.start) == SessionAccess::Open
-    }
-
-    /// Removes one class of data of a session. Returns `false` if the session keeps it: it has not
-    /// ended, it is restricted or held, or it is not scored yet. Returns `None` if this node may not
-    /// sweep any more.
-    async fn remove(&self, class: DataClass, row: &SessionRow) -> StoreResult<Option<bool>> {
-        let (service, session_id) = (self.service, row.start.session_id);
-        let store = service.store().as_ref();
-        if !self.may_remove(row) || (class != DataClass::Insight && !is_settled(store, row).await?)
-        {
-            return Ok(Some(false));
-        }
-        // Another node may have placed a hold or a restriction just now. Marks that cannot be read are
-        // no damage of this session, so the sweep stops here and does not pass the session over.
-        let refreshed = service.privacy.marks.refresh(store).await;
-        refreshed.map_err(StoreError::unavailable)?;
-        if !self.may_sweep() {
-            return Ok(None);
-        }
-        if !self.may_remove(row) {
-            return Ok(Some(false));
-        }
-        // A note comes before the removal: from then on the session is not scored again, which would
-        // find less than the first time.
-        match class {
-            DataClass::Insight => {
-                service.registry().drop_erased(session_id);
-                store.erase_session(session_id).await?;
-            }
-            DataClass::Telemetry => {
-                store.note(session_id, Note::TelemetryExpired).await?;
-                store.remove_telemetry(session_id).await?;
-            }
-            DataClass::Messages => {
-                store.note(session_id, Note::MessagesExpired).await?;
-                store.remove_messages(session_id).await?;
-            }
-        }
-        Ok(Some(true))
-    }
-}
-
 /// The bounds of a service whose operator has set none.
 pub(super) const DEFAULT_BOUNDS: RetentionBounds = RetentionBounds {
     shortest_days: RETENTION_SHORTEST_DAYS_MIN,
     longest_days: RETENTION_DAYS_DEFAULT as u32,
     shortest_audit_days: AUDIT_SHORTEST_DAYS_DEFAULT,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_of_an_earlier_release_stays_readable_and_unchanged() {
+        let earlier = br#"{"policy":{"telemetryDays":7,"messagesDays":null,"insightDays":null,"auditDays":null},"progress":{"telemetry":"1970-01-01T00:00:01.000Z","messages":null,"insight":null}}"#;
+        let stored: StoredPolicy = decode(earlier).unwrap();
+        assert_eq!(stored.policy.telemetry_days, Some(7));
+        assert_eq!(stored.removal, None);
+        assert_eq!(
+            stored.document().unwrap().as_deref(),
+            Some(earlier.as_slice())
+        );
+    }
+}

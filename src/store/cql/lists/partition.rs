@@ -22,6 +22,9 @@ use crate::cql::write_group::WriteGroup;
 
 /// The number of rows per read of a partition.
 const READ_ROWS: usize = 256;
+/// The maximum number of partitions from which a session is erased without a read, so that the request stays small. A session has a
+/// row in one partition of each list, or in two after a repeated write.
+const ERASED_AT_ONCE_MAX: usize = 24;
 
 /// One partition of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,18 +171,33 @@ impl Inner {
         Ok(found.first() == Some(&position))
     }
 
-    /// Erases the rows of a session from all lists.
-    pub(in crate::cql) async fn erase_from_lists(&self, start: &SessionStart) -> StoreResult<()> {
-        let (tenant, session) = (tenant_key(start.tenant), start.session_id.to_bytes());
+    /// Erases the row of a session and its rows in all lists at once. Without the row nobody knows the lists, and without the
+    /// lists nobody would find the row.
+    pub(in crate::cql) async fn erase_record(&self, start: &SessionStart) -> StoreResult<()> {
+        let (tenant, session_id) = (start.tenant, start.session_id);
+        let mut partitions = Vec::new();
         for list in List::of(start) {
-            for (partition, _) in self.partitions_of(start, list).await? {
-                let statement = partition.statements(&self.db.statements).delete;
-                let (key, at) = (partition.key(), start.created_at.0);
-                let values = (tenant.as_slice(), key, at, session.as_slice());
-                self.db.erase(statement, values).await?;
-            }
+            let of_list = self.partitions_of(start, list).await?;
+            partitions.extend(of_list.into_iter().map(|(partition, _)| partition));
         }
-        Ok(())
+        if partitions.len() > ERASED_AT_ONCE_MAX {
+            let position = (start.created_at, session_id);
+            let mut with_row = Vec::new();
+            for partition in partitions {
+                if self.has_row(tenant, partition, position).await? {
+                    with_row.push(partition);
+                }
+            }
+            partitions = with_row;
+        }
+        let (mut group, session) = (WriteGroup::default(), session_id.to_bytes().to_vec());
+        for partition in partitions {
+            let delete = partition.statements(&self.db.statements).delete;
+            let (key, at) = (partition.key(), start.created_at.0);
+            group.add(delete, 0, (tenant_key(tenant), key, at, session.clone()));
+        }
+        group.add(&self.db.statements.session_delete, 0, (session,));
+        self.db.erase_at_once(group).await
     }
 
     /// Writes the rows of a session in lists again, each into the partition that has it.

@@ -64,7 +64,7 @@ pub(super) async fn first_page(
 }
 
 /// Returns the first sessions of the subject that are not held, and whether any session before them
-/// is held.
+/// is held. Sessions that lists leave out because they are unreadable come last.
 pub(super) async fn first_free_page(
     store: &dyn Store,
     tenant: Tenant,
@@ -72,24 +72,75 @@ pub(super) async fn first_free_page(
     until: TimestampMs,
     limit: usize,
     is_held: impl Fn(SessionId) -> bool,
-) -> StoreResult<(Vec<SessionRow>, bool)> {
+) -> StoreResult<(Vec<SessionId>, bool)> {
     let (mut after, mut has_held) = (None, false);
+    let mut free = |ids: Vec<SessionId>| -> (Vec<SessionId>, bool) {
+        let found = ids.len();
+        let free: Vec<_> = ids.into_iter().filter(|id| !is_held(*id)).collect();
+        has_held |= free.len() < found;
+        (free, has_held)
+    };
     loop {
-        let (mut rows, next) = page(store, tenant, subject, until, after, limit).await?;
-        let found = rows.len();
-        rows.retain(|row| !is_held(row.start.session_id));
-        has_held |= rows.len() < found;
-        if !rows.is_empty() || next.is_none() {
-            return Ok((rows, has_held));
+        let (ids, next) = listed(store, tenant, subject, until, after, limit).await?;
+        let (ids, has_held) = free(ids);
+        if !ids.is_empty() {
+            return Ok((ids, has_held));
         }
-        after = next;
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
     }
+    let (mut ids, has_held) = free(store.unreadable_sessions(tenant, subject, until).await?);
+    ids.truncate(limit);
+    Ok((ids, has_held))
+}
+
+/// Returns a page like [`page`], but only the ids. A subject that is itself an unreadable session is not
+/// listed.
+async fn listed(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    after: Option<SessionId>,
+    limit: usize,
+) -> StoreResult<(Vec<SessionId>, Option<SessionId>)> {
+    let page = page(store, tenant, subject, until, after, limit).await;
+    if let (Subject::SessionId(_), Err(StoreError::Corrupt(_))) = (subject, &page) {
+        return Ok((Vec::new(), None));
+    }
+    let (rows, next) = page?;
+    Ok((rows.iter().map(|row| row.start.session_id).collect(), next))
+}
+
+/// Returns whether any session of the subject is held.
+pub(super) async fn has_held(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    is_held: impl Fn(SessionId) -> bool,
+) -> StoreResult<bool> {
+    let mut after = None;
+    loop {
+        let (ids, next) = listed(store, tenant, subject, until, after, STEP_ROWS).await?;
+        if ids.iter().any(|id| is_held(*id)) {
+            return Ok(true);
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    let unreadable = store.unreadable_sessions(tenant, subject, until).await?;
+    Ok(unreadable.iter().any(|id| is_held(*id)))
 }
 
 /// Counts the data of a session.
-pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResult<Counts> {
-    let rows = store.session_rows(start.session_id).await?;
-    let insight = match store.insight(start.session_id).await {
+pub(super) async fn count(store: &dyn Store, session_id: SessionId) -> StoreResult<Counts> {
+    let rows = store.session_rows(session_id).await?;
+    let insight = match store.insight(session_id).await {
         // The unreadable row is erased nevertheless.
         Err(StoreError::Corrupt(_)) => None,
         read => read?,
@@ -101,7 +152,7 @@ pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResul
         insights: rows.insights,
         images: u64::from(score.is_some_and(|score| score.has_path)),
         messages: rows.messages,
-        places: store.learned_by(start.session_id).await?.len() as u64,
+        places: store.learned_by(session_id).await?.len() as u64,
         keys: 0,
     })
 }

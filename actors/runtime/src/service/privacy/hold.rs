@@ -2,7 +2,8 @@
 //!
 //! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
 //! and then looks for the mark of the other, so at least one of them finds the other and is
-//! refused.
+//! refused. A hold and the retention likewise find each other; see
+//! [`Removal`](porchlight_core::retention::Removal).
 
 use porchlight_core::privacy::{Mark, SessionAccess};
 use porchlight_ports::StoreResult;
@@ -13,25 +14,36 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{TenantPrivacy, erase};
 
-/// The number of sessions examined per query.
-const SESSIONS_AT_ONCE: usize = 500;
-
-/// The outcome of placing or releasing a legal hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HoldOutcome {
-    /// The hold was placed or released, or was so before.
-    Done,
-    /// The session is being erased. No hold is left behind.
+/// The reason why a legal hold was not placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HoldRefused {
+    /// The session was erased or is being erased. No hold is left behind.
+    #[error("the session is being erased")]
     Erased,
     /// The tenant has too many marks, and nothing was changed.
+    #[error("the tenant has too many marks")]
     NoRoom,
+    /// Retention is removing data of the session. Whether the session stays is known when the removal has
+    /// ended: repeat the call. The mark of the hold was written, so that no later removal begins.
+    #[error("retention is removing data of the session")]
+    Removing,
 }
 
 impl TenantPrivacy<'_> {
-    /// Returns whether a session is under a legal hold.
-    #[must_use]
-    pub fn is_held(&self, session_id: SessionId) -> bool {
+    /// Returns whether the mark of a session, as this process knows it, has a legal hold.
+    pub(super) fn is_held(&self, session_id: SessionId) -> bool {
         self.service.privacy.marks.has_any(self.tenant) && self.mark_of_session(session_id).held
+    }
+
+    /// Returns whether a session is under a legal hold. A hold that waits for the end of a removal does not
+    /// count yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn shows_hold(&self, session_id: SessionId) -> StoreResult<bool> {
+        let retention = self.service.retention(self.tenant);
+        Ok(self.is_held(session_id) && !retention.is_removing(session_id).await?)
     }
 
     /// Places a legal hold on a session of this tenant, or releases it. May be repeated. A placed hold
@@ -39,28 +51,37 @@ impl TenantPrivacy<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails; the change may or may not have happened.
-    pub async fn set_hold(&self, start: &SessionStart, held: bool) -> StoreResult<HoldOutcome> {
-        let mark = self.mark_of_session(start.session_id);
+    /// Returns an error if the store fails; the change may or may not have happened. The inner error is
+    /// that of a hold that was not placed.
+    pub async fn set_hold(
+        &self,
+        start: &SessionStart,
+        held: bool,
+    ) -> StoreResult<Result<(), HoldRefused>> {
+        let (session_id, retention) = (start.session_id, self.service.retention(self.tenant));
+        let mark = self.mark_of_session(session_id);
         if held && !self.room().has_mark(&mark) {
-            return Ok(HoldOutcome::NoRoom);
+            return Ok(Err(HoldRefused::NoRoom));
         }
-        self.write_hold(start.session_id, held).await?;
+        self.write_hold(session_id, held).await?;
+        if held && !retention.settle(&Subject::SessionId(session_id)).await? {
+            return Ok(Err(HoldRefused::Removing));
+        }
         let is_erased = self.service.access(start) == SessionAccess::Erased
-            || self.service.find(start.session_id).await?.is_none();
+            || self.service.find(session_id).await?.is_none();
         match (held, is_erased) {
-            (true, true) => self.write_hold(start.session_id, false).await?,
+            (true, true) => self.write_hold(session_id, false).await?,
             (true, false) => {
                 // From then on, a daily pass renews them.
-                self.service.store().renew_session(start.session_id).await?;
+                self.service.store().renew_session(session_id).await?;
             }
             // Sweeps have left out the held session.
-            (false, _) => self.service.retention(self.tenant).restart_sweep().await?,
+            (false, _) => retention.restart_sweep().await?,
         }
         Ok(if is_erased {
-            HoldOutcome::Erased
+            Err(HoldRefused::Erased)
         } else {
-            HoldOutcome::Done
+            Ok(())
         })
     }
 
@@ -97,17 +118,7 @@ impl TenantPrivacy<'_> {
         if !marks.has_hold(self.tenant) {
             return Ok(false);
         }
-        let mut after = None;
-        loop {
-            let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
-            let (rows, next) = page.await?;
-            if rows.iter().any(|row| self.is_held(row.start.session_id)) {
-                return Ok(true);
-            }
-            if next.is_none() {
-                return Ok(false);
-            }
-            after = next;
-        }
+        let is_held = |id| self.is_held(id);
+        erase::has_held(store, self.tenant, subject, until, is_held).await
     }
 }

@@ -225,17 +225,16 @@ impl<'s> OwnedRequest<'s> {
         let is_held = |session_id| self.requests().is_held(session_id);
         let (tenant, limit) = (self.key.tenant, SESSIONS_AT_ONCE);
         let page = erase::first_free_page(store, tenant, subject, until, limit, is_held);
-        let (rows, has_held) = page.await?;
-        if rows.is_empty() && has_held {
+        let (page, has_held) = page.await?;
+        if page.is_empty() && has_held {
             return Ok(Outcome::Held);
         }
         let (mut counts, mut keys) = (Counts::default(), Vec::new());
-        for row in &rows {
-            counts.add(erase::count(store, &row.start).await?);
-            keys.extend(store.data_key(row.start.session_id).await?);
+        for session_id in &page {
+            counts.add(erase::count(store, *session_id).await?);
+            keys.extend(store.data_key(*session_id).await?);
         }
-        let page = rows.iter().map(|row| row.start.session_id);
-        Ok(Outcome::Planned(page.collect(), counts, keys))
+        Ok(Outcome::Planned(page, counts, keys))
     }
 
     /// Removes the mark of an erasure, and keeps the marks of other requests.
@@ -292,7 +291,7 @@ impl<'s> OwnedRequest<'s> {
                 RequestType::Release => store.requeue(row.start.session_id).await?,
                 RequestType::Access | RequestType::Erasure => {}
             }
-            counts.add(erase::count(store, &row.start).await?);
+            counts.add(erase::count(store, row.start.session_id).await?);
         }
         Ok(Outcome::Counted(counts, next))
     }
@@ -334,6 +333,12 @@ impl<'s> OwnedRequest<'s> {
         };
         self.change_mark(subject, change).await?;
         service.registry().wake_all_watchers();
+        if request_type == RequestType::Restriction
+            && !service.retention(tenant).settle(subject).await?
+        {
+            // The step is repeated.
+            return Err(StoreError::Overloaded);
+        }
         let settle_ms = if service.registry().is_shared() {
             PRIVACY_SETTLE_SHARED_MS
         } else {

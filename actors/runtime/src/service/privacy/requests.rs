@@ -387,7 +387,8 @@ impl TenantPrivacy<'_> {
             Subject::ExternalRiderId(_) => false,
             Subject::SessionId(_) | Subject::DeliveryId(_) => {
                 let first = erase::first_page(store, self.tenant, subject, until, 1);
-                first.await?.is_empty()
+                let unreadable = store.unreadable_sessions(self.tenant, subject, until);
+                first.await?.is_empty() && unreadable.await?.is_empty()
             }
         })
     }
