@@ -9,8 +9,11 @@ use crate::score::parameters::place::open_way::{ACCURACY_M, WAY_M};
 use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
 /// Returns the time at which the last long way in the open after a change of floors and before
-/// `until_ms` began; 0 if there is none.
+/// `until_ms` began; 0 if there is none, or no vehicle was parked.
 pub(crate) fn since_ms(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> u32 {
+    if foot.parked_ms.is_none() {
+        return 0;
+    }
     let mut next_ms = until_ms;
     let mut climbs: Vec<(u32, u32)> = ctx
         .events(EventType::Stairs)
