@@ -260,7 +260,8 @@ pub struct Change {
 /// A user's request to attempt a message now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ManualRetry {
-    /// The time of the request.
+    /// The time of the request. Serialized under the name of the first release.
+    #[serde(rename = "asked_at")]
     pub requested_at: TimestampMs,
     /// The requested message.
     pub id: MessageId,
