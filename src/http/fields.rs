@@ -11,11 +11,9 @@ use porchlight_schema::session::Point;
 use porchlight_schema::time::TimestampMs;
 use serde_json::{Map, Value};
 
-use super::problem::{Code, Fault, Problem};
+use super::problem::{Code, Fault, Problem, UNKNOWN_NAME_CHARS_MAX};
 
 const TIME: &str = "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z";
-/// Characters of an unknown name that an error repeats.
-pub(crate) const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
 /// The errors of one body.
 #[derive(Debug, Default)]

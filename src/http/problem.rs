@@ -23,6 +23,8 @@ pub use code::Code;
 
 /// The media type of every error.
 pub const MEDIA_TYPE: &str = "application/problem+json";
+/// The maximum number of characters of an unknown name that a problem repeats.
+pub(crate) const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
 /// The position of an error in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

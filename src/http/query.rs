@@ -6,8 +6,7 @@ use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{CURSOR_CHARS_MAX, FAULTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use porchlight_schema::time::TimestampMs;
 
-use super::fields::UNKNOWN_NAME_CHARS_MAX;
-use super::problem::{Fault, Problem};
+use super::problem::{Fault, Problem, UNKNOWN_NAME_CHARS_MAX};
 
 /// The parameters of one request. [`Query::finish`] refuses every parameter that was not read.
 #[derive(Debug)]

@@ -47,6 +47,7 @@ commitlog_total_space: 128MiB
 memtable_heap_space: 64MiB
 memtable_offheap_space: 64MiB
 file_cache_size: 32MiB
+prepared_statements_cache_size: 64MiB
 ";
 /// The settings of a node for measurements.
 const AS_IN_OPERATION: &str = "commitlog_sync: periodic
