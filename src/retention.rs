@@ -105,8 +105,8 @@ impl Sweeper {
     /// process that is often started again renews them.
     pub async fn run(self) {
         tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
-        self.renew().await;
         self.finish_removals().await;
+        self.renew().await;
         let checks_per_sweep = SWEEP_INTERVAL.as_secs() / CLOCK_CHECK_INTERVAL.as_secs();
         let mut checks = 0_u64;
         loop {

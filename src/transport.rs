@@ -163,7 +163,8 @@ impl HttpTransport {
                 TENANT_ATTEMPTS_IN_FLIGHT_MAX,
                 ResolverMetrics::get().in_use(PermitPoolKind::Attempts),
             ),
-            probes: PermitPool::new(PROBES_MAX, TENANT_PROBES_MAX, Gauge::noop()),
+            // A probe whose caller has gone keeps its permit until it ends.
+            probes: PermitPool::new(PROBES_MAX, 2 * TENANT_PROBES_MAX, Gauge::noop()),
             ends,
         });
         Ok(Self {

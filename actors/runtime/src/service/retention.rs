@@ -11,7 +11,7 @@ use porchlight_core::retention::{
     DataClass, PolicyRefused, Removal, RetentionBounds, RetentionPolicy, SweepProgress,
 };
 use porchlight_observe::{Fact, chain};
-use porchlight_ports::{Collection, DocumentKind, Note, StoreError, StoreResult};
+use porchlight_ports::{Collection, Document, DocumentKind, Note, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     AUDIT_SHORTEST_DAYS_DEFAULT, RETENTION_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN,
@@ -252,7 +252,7 @@ impl Service {
     /// organization does not keep the sweep from the others.
     pub async fn apply_retention(&self, swept: &mut Swept) -> StoreResult<()> {
         self.record_sweep().await?;
-        for tenant in self.tenants_with_policy().await? {
+        for tenant in self.tenants_with_policy(|_| true).await? {
             for class in DataClass::ALL {
                 if let Err(error) = self.retention(tenant).sweep(class, swept).await {
                     swept.on_failure(tenant, &error);
@@ -270,7 +270,12 @@ impl Service {
     /// Returns an error if the policies cannot be listed. An error of one organization does not keep the
     /// others from being treated.
     pub async fn finish_removals(&self, swept: &mut Swept) -> StoreResult<()> {
-        for tenant in self.tenants_with_policy().await? {
+        // An unreadable policy has no removal that a hold waits for; the sweep reports it.
+        let has_removal = |document: &Document| {
+            serde_json::from_slice(&document.data)
+                .is_ok_and(|stored: StoredPolicy| stored.removal.is_some())
+        };
+        for tenant in self.tenants_with_policy(has_removal).await? {
             match self.retention(tenant).finish_left(swept).await {
                 // The sweep reports an unreadable policy.
                 Ok(()) | Err(StoreError::Corrupt(_)) => {}
@@ -280,8 +285,11 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the tenants whose policy is stored.
-    async fn tenants_with_policy(&self) -> StoreResult<Vec<Tenant>> {
+    /// Returns the tenants whose stored policy is wanted.
+    async fn tenants_with_policy(
+        &self,
+        is_wanted: impl Fn(&Document) -> bool,
+    ) -> StoreResult<Vec<Tenant>> {
         let (mut tenants, mut after) = (Vec::new(), Some(LAST_SWEEP_KEY.to_vec()));
         loop {
             let page = self
@@ -290,6 +298,7 @@ impl Service {
             let page = page.await?;
             let of_page = page
                 .iter()
+                .filter(|document| is_wanted(document))
                 .filter_map(|document| Tenant::split_from(&document.key));
             tenants.extend(of_page.map(|(tenant, _)| tenant));
             after = page.last().map(|document| document.key.clone());

@@ -146,13 +146,21 @@ pub(super) async fn count(store: &dyn Store, session_id: SessionId) -> StoreResu
         read => read?,
     };
     let score = insight.and_then(|insight| insight.record.score);
+    let places = match store.find(session_id).await {
+        // Without the session's start and end, its contributions cannot be removed.
+        Err(StoreError::Corrupt(_)) => 0,
+        row => {
+            row?;
+            store.learned_by(session_id).await?.len() as u64
+        }
+    };
     Ok(Counts {
         sessions: 1,
         telemetry: rows.batches,
         insights: rows.insights,
         images: u64::from(score.is_some_and(|score| score.has_path)),
         messages: rows.messages,
-        places: store.learned_by(session_id).await?.len() as u64,
+        places,
         keys: 0,
     })
 }

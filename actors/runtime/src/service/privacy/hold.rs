@@ -6,6 +6,7 @@
 //! [`Removal`](porchlight_core::retention::Removal).
 
 use porchlight_core::privacy::{Mark, SessionAccess};
+use porchlight_core::retention::DataClass;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
@@ -24,7 +25,8 @@ pub enum HoldRefused {
     #[error("the tenant has too many marks")]
     NoRoom,
     /// Retention is removing data of the session. Whether the session stays is known when the removal has
-    /// ended: repeat the call. The mark of the hold was written, so that no later removal begins.
+    /// ended: repeat the call. If the session stays, the mark of the hold stays, so that no later removal
+    /// begins.
     #[error("retention is removing data of the session")]
     Removing,
 }
@@ -64,8 +66,18 @@ impl TenantPrivacy<'_> {
             return Ok(Err(HoldRefused::NoRoom));
         }
         self.write_hold(session_id, held).await?;
-        if held && !retention.settle(&Subject::SessionId(session_id)).await? {
-            return Ok(Err(HoldRefused::Removing));
+        if held {
+            match retention.settle(&Subject::SessionId(session_id)).await? {
+                None => {}
+                // The session will be gone, so nobody could release the hold.
+                Some(DataClass::Insight) => {
+                    self.write_hold(session_id, false).await?;
+                    return Ok(Err(HoldRefused::Removing));
+                }
+                Some(DataClass::Telemetry | DataClass::Messages) => {
+                    return Ok(Err(HoldRefused::Removing));
+                }
+            }
         }
         let is_erased = self.service.access(start) == SessionAccess::Erased
             || self.service.find(session_id).await?.is_none();

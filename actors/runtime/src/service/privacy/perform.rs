@@ -334,7 +334,7 @@ impl<'s> OwnedRequest<'s> {
         self.change_mark(subject, change).await?;
         service.registry().wake_all_watchers();
         if request_type == RequestType::Restriction
-            && !service.retention(tenant).settle(subject).await?
+            && service.retention(tenant).settle(subject).await?.is_some()
         {
             // The step is repeated.
             return Err(StoreError::Overloaded);

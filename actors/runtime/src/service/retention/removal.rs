@@ -176,32 +176,37 @@ impl TenantRetention<'_> {
     }
 
     /// Waits until no removal concerns a subject of which a mark was written before, so that retention
-    /// removes nothing of it from now on. Returns `false` if a removal lasts too long.
+    /// removes nothing of it from now on. Returns the class of data of a removal that lasts too long.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails.
-    pub(in crate::service) async fn settle(&self, subject: &Subject) -> StoreResult<bool> {
+    pub(in crate::service) async fn settle(
+        &self,
+        subject: &Subject,
+    ) -> StoreResult<Option<DataClass>> {
+        let mut class = None;
         for _ in 0..POLLS_MAX {
             let mut read = match self.read().await {
                 // No sweep uses an unreadable policy.
-                Err(StoreError::Corrupt(_)) => return Ok(true),
+                Err(StoreError::Corrupt(_)) => return Ok(None),
                 read => read?,
             };
             let Some(removal) = read.stored.removal.clone() else {
-                return Ok(true);
+                return Ok(None);
             };
             if !self.concerns(&removal, subject).await? {
-                return Ok(true);
+                return Ok(None);
             }
+            class = Some(removal.class);
             if removal.is_decided() {
                 tokio::time::sleep(POLL).await;
             } else if self.store_removal(&mut read, None).await? {
                 // It has removed nothing, and its sweep cannot decide it any more.
-                return Ok(true);
+                return Ok(None);
             }
         }
-        Ok(false)
+        Ok(class)
     }
 
     /// Returns whether data of a session is removed even if a mark is written now.
