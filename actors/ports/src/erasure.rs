@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::privacy::Subject;
-use porchlight_schema::session::Tenant;
+use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{RecorderRow, StoreResult};
@@ -43,6 +43,9 @@ pub trait Erasure: Send + Sync {
     async fn data_key(&self, _session_id: SessionId) -> StoreResult<Option<u64>> {
         Ok(None)
     }
+
+    /// Returns the start of a session, also if its end is unreadable; `None` if there is no such session.
+    async fn start_of(&self, session_id: SessionId) -> StoreResult<Option<SessionStart>>;
 
     /// Returns the sessions of a subject, created up to `until`, which [`Sessions::list`](super::Sessions::list)
     /// leaves out because their start is unreadable. Other rows name the subject.

@@ -351,6 +351,14 @@ impl Inner {
 
 #[async_trait]
 impl Erasure for CqlStore {
+    async fn start_of(&self, session_id: SessionId) -> StoreResult<Option<SessionStart>> {
+        self.run_without_deadline(|inner| async move {
+            let record = inner.record(session_id).await?;
+            Ok(record.map(|record| record.start))
+        })
+        .await
+    }
+
     async fn unreadable_sessions(
         &self,
         tenant: Tenant,

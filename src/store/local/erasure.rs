@@ -8,14 +8,14 @@ use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreError, 
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::privacy::Subject;
-use porchlight_schema::session::Tenant;
+use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::engine::Engine;
 use crate::quarantine;
 use crate::tables::erasure::Part;
-use crate::tables::{erasure, insights, recorders, retention, unreadable};
+use crate::tables::{erasure, insights, recorders, retention, sessions, unreadable};
 use crate::txn::Txn;
 
 #[async_trait]
@@ -28,6 +28,11 @@ impl<E: Engine> Erasure for LocalStore<E> {
     async fn data_key(&self, session_id: SessionId) -> StoreResult<Option<u64>> {
         self.committer.check_open()?;
         Ok(self.engine.data_key(session_id.to_bytes())?)
+    }
+
+    async fn start_of(&self, session_id: SessionId) -> StoreResult<Option<SessionStart>> {
+        self.read_rows(move |read| sessions::start_of(read, session_id))
+            .await
     }
 
     async fn unreadable_sessions(

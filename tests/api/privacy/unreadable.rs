@@ -72,8 +72,18 @@ async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
     let server = server(0).await;
     let session = server.scored_session().await;
     damage(&server, b'e', &session.id).await;
+    let learned = || {
+        let rows = Scan::keys(KeyRange::prefix([b'w']), usize::MAX);
+        let rows = server.store.read_inline(|read| read.rows(&rows)).unwrap();
+        rows.into_iter().map(|row| row.key).collect::<Vec<_>>()
+    };
+    let of_session = learned().len();
+    assert!(of_session > 0, "the session has a trace");
     let erasure = body("e1", "erasure", subjects(&session.id)[0].clone());
-    assert_eq!(perform(&server, &erasure).await["counts"]["sessions"], 1);
+    let counts = perform(&server, &erasure).await["counts"].clone();
+    assert_eq!(counts["sessions"], 1);
+    assert_eq!(counts["places"], of_session);
+    assert_eq!(learned(), Vec::<Vec<u8>>::new());
     // Retention removes the row that lists the session as completed.
     assert!(rows_of(&server, &session.id) <= 1);
     server.stop().await;

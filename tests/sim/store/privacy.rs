@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::privacy::Subject;
-use porchlight_schema::session::Tenant;
+use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::FaultyStore;
@@ -13,6 +13,10 @@ use super::FaultyStore;
 impl Erasure for FaultyStore {
     async fn session_rows(&self, id: SessionId) -> StoreResult<SessionRows> {
         self.real.session_rows(id).await
+    }
+
+    async fn start_of(&self, id: SessionId) -> StoreResult<Option<SessionStart>> {
+        self.real.start_of(id).await
     }
 
     async fn unreadable_sessions(

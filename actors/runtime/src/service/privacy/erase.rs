@@ -146,11 +146,11 @@ pub(super) async fn count(store: &dyn Store, session_id: SessionId) -> StoreResu
         read => read?,
     };
     let score = insight.and_then(|insight| insight.record.score);
-    let places = match store.find(session_id).await {
-        // Without the session's start and end, its contributions cannot be removed.
+    let places = match store.start_of(session_id).await {
+        // Without the session's start, its contributions cannot be removed.
         Err(StoreError::Corrupt(_)) => 0,
-        row => {
-            row?;
+        start => {
+            start?;
             store.learned_by(session_id).await?.len() as u64
         }
     };
@@ -192,8 +192,8 @@ pub(super) async fn session(
     row_locks: &RowLocks,
     session_id: SessionId,
 ) -> StoreResult<()> {
-    let start = match store.find(session_id).await {
-        Ok(row) => row.map(|row| row.start),
+    let start = match store.start_of(session_id).await {
+        Ok(start) => start,
         // The contributions of the session can no longer be found, but its own rows can.
         Err(StoreError::Corrupt(_)) => None,
         Err(error) => return Err(error),
