@@ -2,7 +2,7 @@
 //! their state.
 
 mod clock;
-mod native;
+pub(crate) mod native;
 mod page;
 mod recorded;
 

@@ -1,10 +1,12 @@
 //! Tests that an erasure does not complete without the sessions whose rows are unreadable.
 
 use porchlight_schema::ids::SessionId;
+use porchlight_sim::Kind;
 use porchlight_store::engine::{KeyRange, Space};
 use porchlight_store::txn::Scan;
 
 use super::*;
+use crate::recorders::native::{delivery, sent_natively};
 
 /// Overwrites the row of a session in this table with bytes of no known format.
 async fn damage(server: &Server, table: u8, id: &str) {
@@ -70,8 +72,9 @@ async fn an_erasure_removes_a_session_whose_start_is_unreadable() {
 #[actix::test]
 async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
     let server = server(0).await;
-    let session = server.scored_session().await;
-    damage(&server, b'e', &session.id).await;
+    let insight = sent_natively(&server, &delivery(Kind::House)).await;
+    let id = insight["sessionId"].as_str().unwrap();
+    damage(&server, b'e', id).await;
     let learned = || {
         let rows = Scan::keys(KeyRange::prefix([b'w']), usize::MAX);
         let rows = server.store.read_inline(|read| read.rows(&rows)).unwrap();
@@ -79,13 +82,17 @@ async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
     };
     let of_session = learned().len();
     assert!(of_session > 0, "the session has a trace");
-    let erasure = body("e1", "erasure", subjects(&session.id)[0].clone());
+    let erasure = body(
+        "e1",
+        "erasure",
+        json!({ "externalRiderId": "rider-native" }),
+    );
     let counts = perform(&server, &erasure).await["counts"].clone();
     assert_eq!(counts["sessions"], 1);
     assert_eq!(counts["places"], of_session);
     assert_eq!(learned(), Vec::<Vec<u8>>::new());
     // Retention removes the row that lists the session as completed.
-    assert!(rows_of(&server, &session.id) <= 1);
+    assert!(rows_of(&server, id) <= 1);
     server.stop().await;
 }
 

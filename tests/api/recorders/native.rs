@@ -14,7 +14,7 @@ pub(super) fn begins_ms(server: &Server) -> i64 {
 }
 
 /// Returns a delivery without the data that no app can send: acts are annotations of free text.
-fn delivery(kind: Kind) -> Delivery {
+pub(crate) fn delivery(kind: Kind) -> Delivery {
     let mut seed = 4_000;
     loop {
         let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
@@ -109,7 +109,7 @@ fn address(delivery: &Delivery) -> Value {
 }
 
 /// Returns the insight of the delivery as the API's own phone sends it.
-async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
+pub(crate) async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
     let started_at = porchlight_schema::time::TimestampMs(begins_ms(server));
     let start = json!({
         "deliveryId": "order-1", "externalRiderId": "rider-native", "address": address(delivery),
