@@ -193,19 +193,27 @@ async fn large_bodies_of_a_tenant_take_turns() {
     let mut plain = batch(0).to_string().into_bytes();
     plain.resize(2 * 1024 * 1024, b' ');
     let packed = zstd::encode_all(&plain[..], 3).unwrap();
-    let mut sends = Vec::new();
+    let send = async |session: Started| {
+        loop {
+            let request = server
+                .request(Method::POST, &telemetry(&session.id))
+                .header("Service-Key", &session.token)
+                .header("Content-Type", "application/json")
+                .header("Content-Encoding", "zstd")
+                .body(packed.clone());
+            let answer = Answer::of(request).await;
+            // On a busy machine a turn may come later than a request waits for it.
+            if answer.json["code"] != "overloaded" {
+                return answer;
+            }
+        }
+    };
+    let mut sessions = Vec::new();
     for _ in 0..3 {
-        let session = server.start_session().await;
-        let request = server
-            .request(Method::POST, &telemetry(&session.id))
-            .header("Service-Key", &session.token)
-            .header("Content-Type", "application/json")
-            .header("Content-Encoding", "zstd")
-            .body(packed.clone());
-        sends.push(Answer::of(request));
+        sessions.push(server.start_session().await);
     }
     let (answers, ()) = tokio::join!(
-        futures_util::future::join_all(sends),
+        futures_util::future::join_all(sessions.into_iter().map(send)),
         neighbour.assert_served(&server)
     );
     for answer in answers {
