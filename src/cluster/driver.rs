@@ -279,6 +279,8 @@ impl RunningDriver {
             let written = generation.map(|generation| self.store.written_generation(generation));
             self.view.set_generation(shard, written);
         }
+        self.view
+            .set_received_shards(self.machine.has_received_shards());
         let holder = |shard| self.machine.holder(shard).cloned();
         let owners: Vec<_> = ShardSet::ALL.iter().map(holder).collect();
         let members: Vec<_> = self.machine.members().cloned().collect();

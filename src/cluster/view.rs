@@ -1,6 +1,6 @@
 //! This node's view of ownership. The driver writes it; many readers check it before every action.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use porchlight_core::ownership::{MonotonicMs, NodeName};
@@ -43,6 +43,7 @@ pub struct OwnershipView {
     acting: [AtomicU64; SHARDS],
     /// The end of the lease, in milliseconds of [`Self::now`].
     lease_end_ms: AtomicU64,
+    has_received_shards: AtomicBool,
     last_read: RwLock<Arc<LastRead>>,
     owner_read_requested: Notify,
 }
@@ -56,6 +57,7 @@ impl OwnershipView {
             origin_ms: boot_ms(),
             acting: [const { AtomicU64::new(0) }; SHARDS],
             lease_end_ms: AtomicU64::new(0),
+            has_received_shards: AtomicBool::new(false),
             last_read: RwLock::default(),
             owner_read_requested: Notify::new(),
         }
@@ -112,6 +114,13 @@ impl OwnershipView {
         self.now().0 < self.lease_end_ms.load(Ordering::Acquire)
     }
 
+    /// Returns whether this node has received its shards since it started. A node that has not is
+    /// not ready.
+    #[must_use]
+    pub fn has_received_shards(&self) -> bool {
+        self.has_received_shards.load(Ordering::Acquire)
+    }
+
     /// Requests an early ownership read because another node released shards. Such requests may be
     /// lost or superfluous.
     pub fn request_owner_read(&self) {
@@ -133,6 +142,12 @@ impl OwnershipView {
     /// Sets the end of the lease.
     pub fn set_lease_end(&self, at: MonotonicMs) {
         self.lease_end_ms.store(at.0, Ordering::Release);
+    }
+
+    /// Sets whether this node has received its shards since it started.
+    pub fn set_received_shards(&self, has_received: bool) {
+        self.has_received_shards
+            .store(has_received, Ordering::Release);
     }
 
     /// Stores the owners and members that were last read.

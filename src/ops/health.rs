@@ -99,6 +99,12 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
             Err("this node is no member: its heartbeats are not answered".to_owned())
         };
         checks.push(Check::of("member", membership));
+        let shards = if view.has_received_shards() {
+            Ok(())
+        } else {
+            Err("this node waits for its shards".to_owned())
+        };
+        checks.push(Check::of("shards", shards));
     }
     checks
 }

@@ -8,7 +8,8 @@ mod store;
 
 use cluster::{Cluster, Fault};
 use porchlight_core::ownership::{
-    CLOCK_WARN_MS, DEAD_AFTER_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX, TICK_MS_MAX,
+    CLOCK_WARN_MS, DEAD_AFTER_MS, HEARTBEAT_MS, MEMBERS_READ_MS, SHARDS_WAIT_MS_MAX, STALL_MS_MAX,
+    TICK_MS_MAX,
 };
 
 use crate::chance::Chance;
@@ -118,6 +119,57 @@ fn a_planned_restart_moves_only_necessary_shards_once() {
     cluster.run_until(80_000);
     cluster.judge().is_at_rest(&cluster, "back");
     assert_eq!(cluster.judge().moves() - before, of_leaving * 2, "and back");
+}
+
+/// Runs the cluster until a node has received its shards.
+fn assert_is_ready_within(cluster: &mut Cluster, node: usize, within_ms: u64) {
+    let end_ms = cluster.now_ms() + within_ms;
+    while !cluster.is_ready(node) {
+        let next_ms = cluster.now_ms() + 100;
+        assert!(next_ms <= end_ms, "node {node} is not ready");
+        cluster.run_until(next_ms);
+    }
+}
+
+#[test]
+fn a_rolling_restart_that_waits_until_each_node_is_ready_moves_a_shard_at_most_twice() {
+    for seed in seeds().step_by(5) {
+        let mut cluster = Cluster::without_slow_answers(seed, 3);
+        cluster.run_until(20_000);
+        let before = cluster.generations();
+        for node in 0..3 {
+            let leave = Fault::Leave { node, for_ms: 500 };
+            cluster.plan(cluster.now_ms() + 1, leave);
+            while cluster.is_running(node) {
+                cluster.run_until(cluster.now_ms() + 100);
+            }
+            assert_is_ready_within(&mut cluster, node, 20_000);
+        }
+        cluster.run_until(cluster.now_ms() + 20_000);
+        cluster.judge().is_at_rest(&cluster, "restarted");
+        let after = cluster.generations();
+        for (before, after) in before.iter().zip(&after) {
+            assert!(after - before <= 2, "PORCHLIGHT_SIM_SEED={seed}");
+        }
+    }
+}
+
+#[test]
+fn a_node_whose_shards_are_not_released_is_ready_after_the_longest_wait() {
+    let mut cluster = Cluster::without_slow_answers(12, 2);
+    cluster.run_until(20_000);
+    let kill = Fault::Kill {
+        node: 1,
+        for_ms: 20_000,
+    };
+    cluster.plan(20_000, kill);
+    cluster.run_until(39_000);
+    cluster.keep_shards(0);
+    cluster.run_until(41_000);
+    assert!(!cluster.is_ready(1));
+    let joined_ms = cluster.now_ms();
+    assert_is_ready_within(&mut cluster, 1, SHARDS_WAIT_MS_MAX + 10_000);
+    assert!(cluster.now_ms() - joined_ms >= SHARDS_WAIT_MS_MAX - 2_000);
 }
 
 fn assert_fails_over(mut cluster: Cluster, node: usize, at_ms: u64, seed: u64) {

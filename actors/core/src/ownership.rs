@@ -65,6 +65,10 @@ pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// together see each other first, so that no shard is claimed and moved right away. It exceeds one
 /// heartbeat.
 pub const NEWCOMER_WAIT_MS: u64 = 4_000;
+/// The maximum time after a node's join for which it counts as waiting for its shards, milliseconds.
+/// It exceeds [`NEWCOMER_WAIT_MS`] plus the time in which another node drains its shards. A node whose
+/// shards another node does not release becomes ready after it.
+pub const SHARDS_WAIT_MS_MAX: u64 = 30_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
 /// notification was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;

@@ -154,6 +154,7 @@ impl Campaign {
                 for node in 0..NODES {
                     self.cluster.stop(node);
                     self.cluster.start_node(node);
+                    self.cluster.wait_until_ready(node);
                     self.cluster.wait_until_settled();
                 }
             }

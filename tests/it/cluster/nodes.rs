@@ -182,6 +182,24 @@ impl Nodes {
         });
     }
 
+    /// Waits until a node is ready: it is a member and has received its shards.
+    pub(super) fn wait_until_ready(&self, number: usize) {
+        let began = Instant::now();
+        let url = format!("{}/readyz", self.server(number).ops);
+        block_on(async {
+            let client = reqwest::Client::new();
+            loop {
+                let answer = client.get(&url).send().await.unwrap();
+                if answer.status() == 200 {
+                    return;
+                }
+                let report = answer.text().await.unwrap();
+                assert!(began.elapsed() < STEP_TIMEOUT, "{report}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+
     /// Returns the number of claims of each shard.
     pub(super) async fn generations(&self) -> Vec<i64> {
         let nodes = &self.database.nodes;

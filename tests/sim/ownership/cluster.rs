@@ -56,6 +56,8 @@ struct Node {
     restart_after_ms: u64,
     /// The member as which the node acts, as known to the judge.
     member: Option<Member>,
+    /// Whether the node keeps the shards that it should drain.
+    keeps_shards: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +130,7 @@ impl Cluster {
                 cut_off_until_ms: 0,
                 restart_after_ms: 0,
                 member: None,
+                keeps_shards: false,
             })
             .collect();
         let mut cluster = Self {
@@ -214,6 +217,31 @@ impl Cluster {
         (0..=255)
             .filter(|&shard| self.acts(node, Shard(shard)).is_some())
             .count()
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    pub(super) fn is_running(&self, node: usize) -> bool {
+        self.nodes[node].machine.is_some()
+    }
+
+    /// Returns whether a node runs and has received its shards.
+    pub(super) fn is_ready(&self, node: usize) -> bool {
+        let machine = self.nodes[node].machine.as_ref();
+        machine.is_some_and(OwnershipMachine::has_received_shards)
+    }
+
+    /// Returns the number of claims of each shard.
+    pub(super) fn generations(&self) -> Vec<u64> {
+        let owners = self.tables.owners.values();
+        owners.map(|(generation, _)| *generation).collect()
+    }
+
+    /// Makes a node keep the shards that it should drain.
+    pub(super) fn keep_shards(&mut self, node: usize) {
+        self.nodes[node].keeps_shards = true;
     }
 
     fn clock(&self, node: usize) -> MonotonicMs {
@@ -380,6 +408,7 @@ impl Cluster {
                 self.judge.borrow_mut().on_start(shard, generation, &member);
                 self.judge.borrow().is_alone(self, node, shard);
             }
+            Effect::Drain(..) if self.nodes[node].keeps_shards => {}
             Effect::Drain(shard, generation) => {
                 let drained = Input::Drained(shard, generation);
                 self.after(0, 1_000, Event::Answer(node, life, drained));

@@ -64,6 +64,10 @@ pub struct OwnershipMachine {
     views: Vec<ShardView>,
     /// Whether all owners were read since the node joined.
     are_owners_known: bool,
+    /// The time at which this process first became a member.
+    first_joined_at: Option<MonotonicMs>,
+    /// See [`Self::has_received_shards`].
+    has_received_shards: bool,
     heartbeat_due: MonotonicMs,
     owners_due: MonotonicMs,
     members_due: MonotonicMs,
@@ -86,6 +90,8 @@ impl OwnershipMachine {
             placement: Placement::default(),
             views: vec![ShardView::default(); SHARDS],
             are_owners_known: false,
+            first_joined_at: None,
+            has_received_shards: false,
             heartbeat_due: MonotonicMs::default(),
             owners_due: MonotonicMs::default(),
             members_due: MonotonicMs::default(),
@@ -111,6 +117,15 @@ impl OwnershipMachine {
         } else {
             0
         }
+    }
+
+    /// Returns whether this node has held all shards that belong to it at least once since it
+    /// started, or has waited [`SHARDS_WAIT_MS_MAX`](super::SHARDS_WAIT_MS_MAX) for them. If the
+    /// next node of a rolling restart stops only after that, no shard moves more than twice: away
+    /// from its node, and back.
+    #[must_use]
+    pub fn has_received_shards(&self) -> bool {
+        self.has_received_shards
     }
 
     /// Returns the owner of a shard as last read, to which batches are forwarded. Returns `None` if
@@ -324,6 +339,7 @@ impl OwnershipMachine {
         });
         self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
         self.are_owners_known = false;
+        self.first_joined_at.get_or_insert(now);
         self.owners_due = now;
         self.members_due = now;
     }

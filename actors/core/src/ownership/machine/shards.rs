@@ -7,7 +7,7 @@ use super::super::placement::Target;
 use super::super::shard_view::Hold;
 use super::super::{
     CLAIMS_IN_FLIGHT_MAX, Change, DOUBT_RETRY_MS, DRAINS_IN_FLIGHT_MAX, Effect, Member,
-    MonotonicMs, Outcome, OwnerRow,
+    MonotonicMs, Outcome, OwnerRow, SHARDS_WAIT_MS_MAX,
 };
 use super::{OwnershipMachine, ShardView};
 
@@ -121,6 +121,23 @@ impl OwnershipMachine {
                 _ => {}
             }
         }
+        self.note_received_shards(now);
+    }
+
+    /// Notes that this node holds all shards that belong to it, or has waited long enough for them.
+    fn note_received_shards(&mut self, now: MonotonicMs) {
+        if self.has_received_shards {
+            return;
+        }
+        let is_missing = |(shard, view): (Shard, &ShardView)| {
+            self.placement.of(shard) == Target::ThisNode && view.hold.acting().is_none()
+        };
+        let is_established = self.members.established(now).any(|node| *node == self.node);
+        let has_all = is_established && !shards().zip(&self.views).any(is_missing);
+        let has_waited = self
+            .first_joined_at
+            .is_some_and(|at| now.since_ms(at) >= SHARDS_WAIT_MS_MAX);
+        self.has_received_shards = has_all || has_waited;
     }
 
     /// Drains all shards, and then requests to leave.
