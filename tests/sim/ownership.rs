@@ -168,8 +168,9 @@ fn a_node_whose_shards_are_not_released_is_ready_after_the_longest_wait() {
     cluster.run_until(41_000);
     assert!(!cluster.is_ready(1));
     let joined_ms = cluster.now_ms();
-    assert_is_ready_within(&mut cluster, 1, SHARDS_WAIT_MS_MAX + 10_000);
-    assert!(cluster.now_ms() - joined_ms >= SHARDS_WAIT_MS_MAX - 2_000);
+    assert_is_ready_within(&mut cluster, 1, SHARDS_WAIT_MS_MAX * 10 / 9);
+    // Clocks run up to a tenth fast or slow, and the node joined up to 2 s ago.
+    assert!(cluster.now_ms() - joined_ms >= SHARDS_WAIT_MS_MAX * 9 / 10 - 2_000);
 }
 
 fn assert_fails_over(mut cluster: Cluster, node: usize, at_ms: u64, seed: u64) {

@@ -163,6 +163,10 @@ impl Campaign {
 
     /// Injects a fault while phones send, and checks the results.
     fn round(&mut self, fault: Fault) {
+        if fault == Fault::Rolling {
+            // Moves that an earlier fault caused are not counted.
+            self.cluster.wait_until_at_rest();
+        }
         let before = block_on(self.cluster.generations());
         let client = self.cluster.client();
         let enough = Arc::new(AtomicBool::new(false));

@@ -20,6 +20,9 @@ pub(super) const NODES: usize = 3;
 pub(super) const SHARDS: usize = 256;
 /// The timeout of each step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
+/// The time without a move after which no shard moves any more: a node that has joined receives its
+/// shards after 4 s.
+const REST_TIME: Duration = Duration::from_secs(8);
 
 /// A node, running or not.
 struct Node {
@@ -180,6 +183,21 @@ impl Nodes {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
+    }
+
+    /// Waits until each shard has one owner and no shard has moved for [`REST_TIME`].
+    pub(super) fn wait_until_at_rest(&self) {
+        let began = Instant::now();
+        let (mut last, mut since) = (Vec::new(), Instant::now());
+        while since.elapsed() < REST_TIME {
+            self.wait_until_settled();
+            let now = block_on(self.generations());
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            assert!(began.elapsed() < STEP_TIMEOUT, "shards move");
+            std::thread::park_timeout(Duration::from_millis(500));
+        }
     }
 
     /// Waits until a node is ready: it is a member and has received its shards.
