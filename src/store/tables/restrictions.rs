@@ -1,7 +1,7 @@
 //! Restrictions of subjects and legal holds, which keep retention from deleting sessions.
 
 use porchlight_core::privacy::Mark;
-use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
+use porchlight_ports::{Collection, Document, DocumentKind, StoreError, StoreResult};
 use porchlight_schema::session::{SessionStart, Tenant};
 
 use super::{Key, documents, tenant_in};
@@ -10,6 +10,8 @@ use crate::txn::Read;
 
 /// The first byte of the key of a mark.
 const MARK: u8 = 1;
+/// The number of marks per read.
+const PAGE_ROWS: usize = 256;
 
 /// Returns whether a restriction or a legal hold protects a session from retention. An unreadable mark
 /// protects it, and concerns no other session.
@@ -28,6 +30,28 @@ pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool
         }
     }
     Ok(false)
+}
+
+/// Returns whether any restriction or legal hold may protect a session whose start is unreadable: its
+/// subjects are unknown, so each mark that keeps sessions, or is unreadable, may be its own.
+pub(crate) fn may_be_kept(read: &dyn Read) -> StoreResult<bool> {
+    let collection = Collection::of_service(DocumentKind::PrivacyMark);
+    let mut after = None;
+    loop {
+        let page = documents::list(read, collection, after.as_deref(), PAGE_ROWS)?;
+        let is_last = page.len() < PAGE_ROWS;
+        after = page.last().map(|document| document.key.clone());
+        let mut marks = page
+            .into_iter()
+            .filter(|document| document.key.first() == Some(&MARK));
+        let keeps = |document: Document| decode(&document.data).map_or(true, |mark| mark.keeps());
+        if marks.any(keeps) {
+            return Ok(true);
+        }
+        if is_last {
+            return Ok(false);
+        }
+    }
 }
 
 /// Returns the mark under the key of its document.

@@ -3,6 +3,7 @@
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::message::Message;
+use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
@@ -25,7 +26,7 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
-    /// A session is restricted or under a legal hold, and stays. The next step begins after this row.
+    /// A session is, or may be, restricted or under a legal hold, and stays. The next step begins after this row.
     Kept(Vec<u8>),
 }
 
@@ -80,11 +81,7 @@ pub(crate) fn step(
         return Ok(Step::Done);
     };
     if let Some(session_id) = session_at_end(&row.key) {
-        let start = sessions::start_of(txn.as_read(), session_id);
-        let start = readable(start, session_id, "the start of an old session")?;
-        if let Some(start) = start
-            && restrictions::is_kept(txn.as_read(), &start)?
-        {
+        if is_kept(txn.as_read(), session_id)? {
             return Ok(Step::Kept(row.key));
         }
         if remove_batches(txn, session_id, rows_max)? {
@@ -94,6 +91,19 @@ pub(crate) fn step(
     }
     txn.delete(Space::State, row.key);
     Ok(Step::Removed)
+}
+
+/// Returns whether a session is, or may be, restricted or under a legal hold.
+fn is_kept(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
+    match sessions::start_of(read, session_id) {
+        Ok(Some(start)) => restrictions::is_kept(read, &start),
+        Ok(None) => Ok(false),
+        Err(error) => {
+            // Returns any error other than an unreadable row.
+            readable::<SessionStart>(Err(error), session_id, "the start of an old session")?;
+            restrictions::may_be_kept(read)
+        }
+    }
 }
 
 /// Removes up to `rows_max` batches of a session. Returns whether there may be more.

@@ -90,3 +90,39 @@ async fn an_unreadable_mark_keeps_its_session_and_no_other() {
         assert_eq!(store.sweep(T0.plus_ms(1), u64::MAX).await.unwrap(), 1);
     }
 }
+
+#[tokio::test]
+async fn a_session_with_an_unreadable_start_stays_while_any_session_is_held() {
+    for way in [Way::Format, Way::Checksum] {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (held, unreadable, good) = (
+            start(&store, 1).await,
+            start(&store, 2).await,
+            start(&store, 3).await,
+        );
+        for session_id in [held, unreadable, good] {
+            end(&store, session_id).await;
+        }
+        assert_eq!(
+            damage_in(way, &store, of_session(b's', unreadable)).await,
+            1
+        );
+        let marks = Collection::of_service(DocumentKind::PrivacyMark);
+        let mark = |held| {
+            let mark = Mark {
+                held,
+                suppressed: true,
+                ..Mark::default()
+            };
+            serde_json::to_vec(&mark).unwrap()
+        };
+        write(&store, marks, &mark_key(held), &mark(true)).await;
+        assert_eq!(store.sweep(T0.plus_ms(1), u64::MAX).await.unwrap(), 1);
+        assert!(store.find(good).await.unwrap().is_none());
+        // Released: the mark that remains keeps no session.
+        let released =
+            store.replace_document(marks, mark_key(held), Some(mark(true)), Some(mark(false)));
+        assert!(released.await.unwrap());
+        assert_eq!(store.sweep(T0.plus_ms(1), u64::MAX).await.unwrap(), 2);
+    }
+}
