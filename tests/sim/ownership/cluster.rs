@@ -3,6 +3,8 @@
 mod clocks;
 mod stalls;
 
+mod state;
+
 use std::cell::{Ref, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -177,11 +179,6 @@ impl Cluster {
         self.judge.borrow()
     }
 
-    /// Returns the number of conditional writes requested so far.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
-    }
-
     pub(super) fn plan(&mut self, at_ms: u64, fault: Fault) {
         self.at(at_ms, Event::Fault(fault));
     }
@@ -202,41 +199,6 @@ impl Cluster {
                 self.at(now_ms + 500, Event::Begin(node));
             }
         }
-    }
-
-    /// Returns the generation in which a running node would act for the shard now.
-    pub(super) fn acts(&self, node: usize, shard: Shard) -> Option<u64> {
-        let one = &self.nodes[node];
-        if one.paused_until_ms > self.now_ms {
-            return None;
-        }
-        one.machine.as_ref()?.holds(shard, self.clock(node))
-    }
-
-    pub(super) fn held(&self, node: usize) -> usize {
-        (0..=255)
-            .filter(|&shard| self.acts(node, Shard(shard)).is_some())
-            .count()
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        self.now_ms
-    }
-
-    pub(super) fn is_running(&self, node: usize) -> bool {
-        self.nodes[node].machine.is_some()
-    }
-
-    /// Returns whether a node runs and has received its shards.
-    pub(super) fn is_ready(&self, node: usize) -> bool {
-        let machine = self.nodes[node].machine.as_ref();
-        machine.is_some_and(OwnershipMachine::has_received_shards)
-    }
-
-    /// Returns the number of claims of each shard.
-    pub(super) fn generations(&self) -> Vec<u64> {
-        let owners = self.tables.owners.values();
-        owners.map(|(generation, _)| *generation).collect()
     }
 
     /// Makes a node keep the shards that it should drain.
