@@ -202,7 +202,7 @@ async fn large_bodies_of_a_tenant_take_turns() {
                 .header("Content-Encoding", "zstd")
                 .body(packed.clone());
             let answer = Answer::of(request).await;
-            // On a busy machine a turn may come later than a request waits for it.
+            // On a busy machine, the request may time out before it gets its permit.
             if answer.json["code"] != "overloaded" {
                 return answer;
             }

@@ -52,8 +52,8 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
     }
     let is_required =
         std::env::var_os("PORCHLIGHT_EXAMPLES").is_some_and(|value| value == "required");
-    assert!(!is_required, "nothing here runs {language}");
-    eprintln!("skipped: nothing here runs {language}");
+    assert!(!is_required, "{language} is not installed");
+    eprintln!("skipped: {language} is not installed");
     None
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn assert_documented(headers: &Value, body: &str) {
 
 /// Returns the end of a script that prints `true` or `false` for each case: the secret, the
 /// headers, the body.
-fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
+fn verify_calls(language: &str, cases: &[(String, Value, String)]) -> String {
     let mut script = String::new();
     for (secret, headers, body) in cases {
         let (headers_text, text) = (headers.to_string(), Value::from(body.as_str()).to_string());
@@ -259,7 +259,7 @@ async fn the_examples_verify_webhook_signatures() {
     ];
     assert_documented(&cases[0].1, &cases[0].2);
     for (language, script) in examples("verify") {
-        let script = format!("{script}\n{}", asking(language, &cases));
+        let script = format!("{script}\n{}", verify_calls(language, &cases));
         let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
         let script = script.replace("'body' ", &format!("'{}/body' ", folder.path().display()));
         let Some(said) = run(&folder, language, &script, &[]) else {

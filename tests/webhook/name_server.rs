@@ -20,7 +20,7 @@ pub(crate) enum Reply {
     NoSuchName,
     /// The name exists and has no address.
     NoAddress,
-    /// The server cannot find out.
+    /// The server answers that it failed (SERVFAIL).
     Failure,
 }
 

@@ -127,7 +127,11 @@ where
         tokio::time::sleep(Duration::from_millis(20)).await;
         most = most.max(server.resident_kib());
     }
-    assert!(hostile.seen() >= all, "{} of {all} tries", hostile.seen());
+    assert!(
+        hostile.seen() >= all,
+        "{} of {all} attempts",
+        hostile.seen()
+    );
     server.stop();
     (most - before) / all as u64
 }

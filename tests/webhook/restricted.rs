@@ -96,7 +96,8 @@ async fn a_release_keeps_attempts_in_flight() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     perform(&customer, "r", "release", &sent).await;
-    // The release has reached the outbox once a message after it was tried.
+    // Once the receiver has a message that was queued after the release, the outbox has handled the
+    // release.
     let other = customer.start().await.unwrap();
     for _ in 0..400 {
         if receiver.seen() >= 2 {

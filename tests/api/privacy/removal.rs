@@ -201,7 +201,8 @@ async fn losing_server() -> (Server, Arc<OwnsUntilGone>) {
     (server, ownership)
 }
 
-/// Removes the rows of a session from the lists, as an erasure on CQL did that was killed before the last row.
+/// Removes the rows of a session from the lists, like an erasure on CQL that was killed before it
+/// removed the last row.
 async fn unlist(server: &Server, session_id: SessionId) {
     let write = server.store.committer().write(move |txn| {
         let rows = txn.rows(&Scan::keys(KeyRange::prefix([]), usize::MAX))?;
@@ -227,7 +228,7 @@ async fn a_removal_that_was_interrupted_is_finished_without_the_lists() {
     *ownership.session.lock().unwrap() = Some(first.id.parse().unwrap());
     assert_eq!(sweep(&server).await.sessions, 1);
     assert!(server.store.find(left_id).await.unwrap().is_some());
-    // The process has announced what it removes, so that nobody can hold it any more.
+    // The process has stored the removal, so the session can no longer be put under a hold.
     let waiting = hold(&server, Method::PUT, &left.id).await;
     waiting.is_problem(503, "overloaded");
     unlist(&server, left_id).await;
