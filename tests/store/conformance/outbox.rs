@@ -466,7 +466,7 @@ pub async fn deliveries_to_retry_are_listed_oldest_first_and_requested(subject: 
         ids.sort_unstable();
         ids
     };
-    assert_eq!(asked().await, [], "looking asks for nothing");
+    assert_eq!(asked().await, [], "a read of deliveries requests no retry");
     let chosen = outbox.retryable(tenant, &failed, 10, None).await.unwrap();
     let count = outbox.request_retries(tenant, chosen, T0.plus_ms(80)).await;
     assert_eq!(count.unwrap(), 2);
