@@ -31,8 +31,8 @@ pub struct Removed<C> {
     pub next: Option<C>,
 }
 
-/// Removes personal data, and renews data that must stay. Every method may be repeated: it treats
-/// the remaining data.
+/// Removes personal data, and renews data that must stay. Every method may be repeated: the
+/// repeated call handles the remaining data.
 #[async_trait]
 pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.

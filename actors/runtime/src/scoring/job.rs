@@ -85,8 +85,8 @@ pub(super) async fn commit_failed(
     Ok(Some(start.tenant))
 }
 
-/// Returns the data that an insight of the session must cover now, or nothing if that cannot be read:
-/// no data is then known that a later insight could cover.
+/// Returns the data that an insight of the session must cover now, or nothing if the data cannot be
+/// read.
 async fn readable_data_to_cover(
     store: &dyn Store,
     session_id: SessionId,

@@ -127,7 +127,8 @@ impl Service {
         let mut page = read(None).await?;
         while let Some(last) = page.last() {
             let mut next = read(Some(last.start.session_id));
-            // The store begins to read the next page while the sessions of this one are adopted.
+            // Starts the read of the next page, which proceeds while the sessions of this page are
+            // adopted.
             let early = (&mut next).now_or_never();
             let owned = page.iter().filter(|row| {
                 let session_id = row.start.session_id;

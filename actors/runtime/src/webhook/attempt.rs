@@ -39,8 +39,8 @@ pub(super) async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<
     inner.outbox.endpoint(tenant).await
 }
 
-/// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
-/// machine knew holds no attempt that it chose.
+/// Returns the endpoint as stored now, or `None` if this attempt must not be made. A pause prevents
+/// the attempt only if the machine did not know of it when it chose the attempt.
 pub(super) async fn reload_endpoint(
     inner: &Inner,
     signer: Arc<EndpointSigner>,
