@@ -301,7 +301,7 @@ async fn every_batch_counts_even_if_all_forwards_are_lost() {
     assert!(!events.is_empty(), "read from the journal by the owner");
     stop(edge, &session).await;
     nodes.wait_until_covered(id, 24).await;
-    // The owner learns of a late batch by a nudge.
+    // A nudge notifies the owner of a late batch.
     send(edge, &session, [25]).await;
     nodes.wait_until_covered(id, 25).await;
     // The batch is sent again as if the first answer were lost: nothing changes.
@@ -314,7 +314,7 @@ async fn every_batch_counts_even_if_all_forwards_are_lost() {
 }
 
 #[actix::test]
-async fn a_batch_activates_a_session_unknown_to_its_owner() {
+async fn a_forwarded_batch_activates_a_session_unknown_to_its_owner() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -338,7 +338,7 @@ async fn a_batch_activates_a_session_unknown_to_its_owner() {
 }
 
 #[actix::test]
-async fn without_its_owner_a_session_continues_with_dated_reads() {
+async fn a_session_without_its_owner_continues_with_stale_reads() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);

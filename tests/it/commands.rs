@@ -307,11 +307,12 @@ fn keys_are_managed_with_and_without_a_running_server() {
         "a name belongs to one organization"
     );
     server.stop();
-    let asleep = keys(&[
+    let stopped_server_key = keys(&[
         "create", "--org", "Parcels", "--env", "sandbox", "--kind", "client",
     ]);
     let server = Server::start(&folder, &[]);
-    let answer = block_on(client(&server, asleep.trim()).request("/v1/sessions", None, None));
+    let answer =
+        block_on(client(&server, stopped_server_key.trim()).request("/v1/sessions", None, None));
     assert_eq!(answer.0, 403, "a valid client key may not list sessions");
     server.stop();
 }

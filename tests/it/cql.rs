@@ -96,7 +96,7 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn a_process_that_knows_its_sessions_reads_little_and_computes_the_same_insights() {
+fn a_single_process_reads_little_and_computes_the_same_insights() {
     let folder = Folder::new();
     let Some(variables) = variables(folder.path()) else {
         return;

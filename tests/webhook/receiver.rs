@@ -19,7 +19,7 @@ pub(crate) use porchlight_support::receiver::{
 pub(crate) const BODY: &str = r#"{"event":"session.started","timestamp":"2026-11-20T10:55:00.000Z","data":{"sessionId":"ses_00000000000000000000000000","deliveryId":"d","organizationId":"org_00000000000000000000000000","externalRiderId":"r","sessionType":"delivery","status":"recording","env":"sandbox","address":{"line1":"1 High Street","city":"Bath","country":"GB","lat":51.38,"lng":-2.36},"createdAt":"2026-11-20T10:55:00.000Z","endedAt":null}}"#;
 
 /// A resolver that follows a script: each lookup returns the next line, and the last one is
-/// repeated for ever.
+/// repeated forever.
 pub(crate) struct Script {
     pub(crate) lines: Vec<Vec<&'static str>>,
     pub(crate) asked: AtomicUsize,

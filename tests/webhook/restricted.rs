@@ -121,7 +121,7 @@ async fn a_release_keeps_attempts_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_of_an_erased_session_are_gone() {
+async fn deliveries_of_an_erased_session_are_removed() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);

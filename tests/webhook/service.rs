@@ -405,8 +405,8 @@ async fn kills_lose_nothing_and_keep_the_order() {
     let mut repeats_max = 0;
     for crash in 0..crashes {
         tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
-        // Attempts that take longer than usual while others wait, as on a machine that stalls, hold slow
-        // permits beside the quick ones.
+        // Attempts that take longer than usual while others wait, as on a machine that stalls, hold
+        // slow permits in addition to the quick ones.
         let in_flight = server.metric("porchlight_webhook_in_flight").await;
         repeats_max += (in_flight.unwrap() as usize).max(ENDPOINT_IN_FLIGHT_MAX);
         server.kill();

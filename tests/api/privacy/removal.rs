@@ -83,7 +83,7 @@ async fn a_hold_of_a_session_that_is_being_removed_is_not_acknowledged() {
     assert_eq!(read(&server, &session.id).await, 404);
     let gone = hold(&server, Method::PUT, &session.id).await;
     gone.is_problem(404, "session_not_found");
-    // The mark of the hold is gone, too: nobody could release it.
+    // The mark of the hold is removed, too, because it could not be released any more.
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
     let marks = server.store.documents(marks, None, 10).await.unwrap();
     // A mark's key ends with the hash of its subject.

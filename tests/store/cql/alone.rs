@@ -139,7 +139,7 @@ impl Alone {
         self.store.to_score(ShardSet::ALL, None, 99).await.unwrap()
     }
 
-    /// Opens a store that writes beside this process.
+    /// Opens the store as a second process that writes to the keyspace.
     async fn other(&self) -> Arc<CqlStore> {
         let options = options(self.keyspace.clone()).unwrap();
         let store = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
