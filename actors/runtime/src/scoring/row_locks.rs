@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn scores_that_share_a_row_run_one_after_the_other_and_none_waits_for_ever() {
+    async fn scores_that_share_a_row_run_one_after_the_other_without_a_deadlock() {
         let locks = Arc::new(RowLocks::default());
         let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let mut tasks = tokio::task::JoinSet::new();

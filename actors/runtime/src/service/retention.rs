@@ -188,7 +188,7 @@ impl TenantRetention<'_> {
         self.rewrite(|policy| policy).await
     }
 
-    /// Replaces the policy and resets the progress. A removal that is under way stays.
+    /// Replaces the policy and resets the progress. A removal in progress stays.
     async fn rewrite(
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,

@@ -74,8 +74,8 @@ pub enum ReconcileScope {
 impl Service {
     /// Starts the work of these shards (sessions in progress and outdated insights) and returns the
     /// number of sessions. On a store shared with other nodes, recently active sessions are
-    /// restored before this returns. On a store of its own, the node looks up later when each
-    /// session was last active, so that a start with many sessions is fast.
+    /// restored before this returns. On a store that no other node uses, the node looks up later
+    /// when each session was last active, so that a start with many sessions is fast.
     ///
     /// # Errors
     ///

@@ -85,7 +85,7 @@ async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult
     }
 }
 
-/// Makes one attempt. If our own part fails, the cause says so.
+/// Makes one attempt. If this service itself fails, the cause is `internal`.
 pub(super) async fn attempt_once(
     inner: &Inner,
     signer: Option<Arc<EndpointSigner>>,

@@ -88,7 +88,7 @@ impl Service {
     }
 
     /// Reads changed marks until the service drains. Erasures rely on it: while they settle, every
-    /// node learns of their marks. So nothing else is done here.
+    /// node learns of their marks. So this task does nothing else.
     async fn keep_marks_fresh(self) {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {

@@ -63,8 +63,8 @@ impl TenantRetention<'_> {
         if !self.store_removal(read, Some(planned.clone())).await? {
             return Ok(None);
         }
-        // Another node may have placed a hold or a restriction just now. Marks that cannot be read are
-        // no damage of this session, so the sweep stops here and does not pass the session over.
+        // Another node may have placed a hold or a restriction just now. Unreadable marks are not a
+        // fault of this session, so the sweep stops here instead of skipping the session.
         let refreshed = service.privacy.marks.refresh(store).await;
         refreshed.map_err(StoreError::unavailable)?;
         if !self.may_sweep() {
