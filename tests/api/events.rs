@@ -353,13 +353,13 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         .post(&path, &server.keys.secret, &json!({}))
         .await
         .is_problem(405, "method_not_allowed");
-    let asked = |accept: &str| {
+    let request_accepting = |accept: &str| {
         let request = server
             .request(Method::GET, &path)
             .header("Service-Key", &server.keys.secret);
         request.header("Accept", accept)
     };
-    Answer::of(asked("application/json"))
+    Answer::of(request_accepting("application/json"))
         .await
         .is_problem(406, "not_acceptable");
     let head = Answer::of(
@@ -373,7 +373,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         (200, "text/event-stream", "")
     );
     // An id that is not one of our numbers is ignored.
-    let answer = asked("text/*")
+    let answer = request_accepting("text/*")
         .header("Last-Event-ID", "yesterday")
         .send()
         .await

@@ -58,8 +58,8 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
         (&png, "text/html", 406),
         (&svg, "image/png, image/svg+xml;q=0", 406),
     ] {
-        let asked = server.request(Method::GET, path).header("Accept", accept);
-        let status_now = asked.send().await.unwrap().status().as_u16();
+        let request = server.request(Method::GET, path).header("Accept", accept);
+        let status_now = request.send().await.unwrap().status().as_u16();
         assert_eq!(status_now, status, "{path} as {accept}");
     }
     let head = Answer::of(server.request(Method::HEAD, &png)).await;

@@ -102,8 +102,11 @@ fn every_panel_has_a_unit_and_a_description() {
             let title = panel["title"].as_str().unwrap();
             assert!(!title.is_empty(), "{file}");
             let about = format!("{file}, {title}");
-            let says = panel["description"].as_str().unwrap();
-            assert!(says.len() > 15 && says.ends_with('.'), "{about}");
+            let description = panel["description"].as_str().unwrap();
+            assert!(
+                description.len() > 15 && description.ends_with('.'),
+                "{about}"
+            );
             let unit = &panel["fieldConfig"]["defaults"]["unit"];
             assert!(unit.is_string(), "{about}");
             assert_eq!(panel["datasource"]["uid"], "${datasource}", "{about}");

@@ -45,8 +45,11 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
         _ if tsx.exists() => vec![tsx.to_string_lossy().into_owned()],
         _ => vec!["node".into(), "--experimental-strip-types".into()],
     };
-    let mut asked = Command::new(&command[0]);
-    let version = asked.arg("--version").args(&command[1..]).output();
+    let mut version_command = Command::new(&command[0]);
+    let version = version_command
+        .arg("--version")
+        .args(&command[1..])
+        .output();
     if version.is_ok_and(|output| output.status.success()) {
         return Some(command);
     }
@@ -80,15 +83,15 @@ fn run(
         .env_remove("http_proxy")
         .output()
         .unwrap();
-    let (said, failed) = (
+    let (printed, failed) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
     assert!(
         output.status.success(),
-        "{language}: {said}{failed}\n{script}"
+        "{language}: {printed}{failed}\n{script}"
     );
-    Some(said)
+    Some(printed)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,12 +104,12 @@ async fn data_sent_by_the_examples_is_in_the_insight() {
             ("PORCHLIGHT_URL", server.api.as_str()),
             ("PORCHLIGHT_KEY", customer.key.as_str()),
         ];
-        let Some(said) = run(&folder, language, script, &variables) else {
+        let Some(printed) = run(&folder, language, script, &variables) else {
             continue;
         };
         assert!(
-            said.contains("ackSeq") && said.contains("completed"),
-            "{language}: {said}"
+            printed.contains("ackSeq") && printed.contains("completed"),
+            "{language}: {printed}"
         );
         let sessions = customer.get("/v1/sessions").await.1;
         let newest = &sessions["data"][0];
@@ -262,15 +265,15 @@ async fn the_examples_verify_webhook_signatures() {
         let script = format!("{script}\n{}", verify_calls(language, &cases));
         let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
         let script = script.replace("'body' ", &format!("'{}/body' ", folder.path().display()));
-        let Some(said) = run(&folder, language, &script, &[]) else {
+        let Some(printed) = run(&folder, language, &script, &[]) else {
             continue;
         };
-        let said: Vec<_> = said.lines().collect();
+        let printed: Vec<_> = printed.lines().collect();
         let of_each = if language == "bash" { 1 } else { 2 };
         let expected = ["true", "false", "false", "true", "false", "false", "false"]
             .map(|word| vec![word; of_each])
             .concat();
-        assert_eq!(said, expected, "{language}");
+        assert_eq!(printed, expected, "{language}");
     }
     server.stop();
 }

@@ -22,14 +22,14 @@ pub(crate) const BODY: &str = r#"{"event":"session.started","timestamp":"2026-11
 /// repeated forever.
 pub(crate) struct Script {
     pub(crate) lines: Vec<Vec<&'static str>>,
-    pub(crate) asked: AtomicUsize,
+    pub(crate) lookup_count: AtomicUsize,
 }
 
 impl Script {
     pub(crate) fn new(lines: Vec<Vec<&'static str>>) -> Arc<Self> {
         Arc::new(Self {
             lines,
-            asked: AtomicUsize::new(0),
+            lookup_count: AtomicUsize::new(0),
         })
     }
 }
@@ -41,7 +41,7 @@ impl Resolver for Script {
             return Err(NameRefused::NoSuchName);
         }
         let place = self
-            .asked
+            .lookup_count
             .fetch_add(1, Ordering::SeqCst)
             .min(self.lines.len() - 1);
         Ok(self.lines[place]

@@ -301,11 +301,11 @@ async fn deliveries_are_listed_shown_and_retried() {
     assert!(row["nextAttemptAt"].is_string());
 
     let retry = format!("{list}/retry");
-    let (status, asked) = customer
+    let (status, answer) = customer
         .post(&retry, json!({"dryRun": true, "status": "retrying"}))
         .await;
     assert_eq!(
-        (status, asked),
+        (status, answer),
         (202, json!({"count": 1, "truncated": false}))
     );
     assert_eq!(
@@ -314,8 +314,8 @@ async fn deliveries_are_listed_shown_and_retried() {
         "none has failed permanently"
     );
     let one = format!("{list}/{}", row["id"].as_str().unwrap());
-    let (status, asked) = customer.call("POST", &format!("{one}/retry"), None).await;
-    assert_eq!((status, asked), (202, json!({"count": 1})));
+    let (status, answer) = customer.call("POST", &format!("{one}/retry"), None).await;
+    assert_eq!((status, answer), (202, json!({"count": 1})));
     customer
         .row(
             &format!("{list}?sessionId={session_id}&event=session.started"),

@@ -338,8 +338,8 @@ fn fetched_libraries() -> Result<PathBuf, String> {
         .output()
         .map_err(|error| error.to_string())?;
     if !fetching.status.success() {
-        let said = String::from_utf8_lossy(&fetching.stdout);
-        return Err(format!("Maven cannot fetch the server: {said}"));
+        let output = String::from_utf8_lossy(&fetching.stdout);
+        return Err(format!("Maven cannot fetch the server: {output}"));
     }
     std::fs::write(fetched, "").map_err(|error| error.to_string())?;
     Ok(libraries)
