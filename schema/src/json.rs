@@ -21,8 +21,8 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     parse_as(text, |text| serde_json::from_slice(text))
 }
 
-/// Parses a text of a phone with `parse`, which serde_json implements for some type. Some apps cut a
-/// text within a surrogate pair; its half is read as the replacement character U+FFFD.
+/// Parses a text from a phone with `parse`, a parser of serde_json. Some apps cut a text within a
+/// surrogate pair; the remaining half is read as the replacement character U+FFFD.
 ///
 /// # Errors
 ///

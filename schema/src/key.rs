@@ -94,8 +94,8 @@ impl Serialize for Role {
     }
 }
 
-/// Reads a stored role. An unknown byte, which a later version may have written, is the role that
-/// may do least.
+/// Reads a stored role. An unknown byte, which a later version may have written, is read as the
+/// role with the fewest permissions.
 impl<'de> Deserialize<'de> for Role {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match u8::deserialize(deserializer)? {
@@ -130,8 +130,8 @@ pub struct KeyRecord {
     /// The hour in which the key was last used, as of the last write.
     #[serde(deserialize_with = "later::or_default")]
     pub last_used_at: Option<TimestampMs>,
-    /// The role. Keys that were stored without one are administrators. Means nothing for a client
-    /// key.
+    /// The role. Keys that were stored without one are administrators. It has no meaning for a
+    /// client key.
     #[serde(deserialize_with = "later::or_default")]
     pub role: Role,
 }

@@ -125,7 +125,7 @@ pub const LIST_INSIGHTS_READ_MAX: usize = 1_000;
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// Maximum number of damaged rows that one check of a store lists. The check counts all of them.
 pub const CHECK_DAMAGED_ROWS_MAX: usize = 10_000;
-/// A sweep, each hour, deletes at most one part in this many of a store's completed sessions.
+/// An hourly sweep deletes at most one part in this many of a store's completed sessions.
 pub const SWEEP_SESSIONS_PARTS: u64 = 20;
 /// Maximum number of completed sessions that a sweep counts. If there are more, the sweep deletes
 /// at most a part of this number.

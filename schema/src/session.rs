@@ -239,8 +239,8 @@ pub enum EndReason {
     /// The service had ended it for one of the two reasons above, and the app stopped it
     /// afterwards.
     ///
-    /// A variant of its own, and not a field of [`SessionEnd`]: ends are stored without field
-    /// names, so that a field more would make earlier rows unreadable.
+    /// This is a separate variant and not a field of [`SessionEnd`], because ends are stored
+    /// without field names: a further field would make earlier rows unreadable.
     StoppedAfterTimeout {
         /// The time at which the service received the stop.
         stopped_at: TimestampMs,

@@ -237,7 +237,7 @@ impl Gateway {
                 let held = self.lines.held_bytes() + self.body.held_bytes();
                 let (service, usage) = (&self.state.service, &self.usage);
                 self.buffer_refusal = self.buffer_permit.cover(service, usage, held).err();
-                // A body that unpacks to a lot must not delay other requests.
+                // A body that unpacks to many bytes must not delay other requests.
                 tokio::task::yield_now().await;
             }
             Ok(false) => self.has_ended = true,

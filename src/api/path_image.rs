@@ -33,7 +33,7 @@ use porchlight_map::StreetMap;
 use porchlight_picture::png::png;
 use porchlight_picture::{self as picture, Ground, svg};
 
-/// An SVG may style itself, and nothing else.
+/// The policy lets an SVG style itself and allows nothing else.
 const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
 /// Forbids browsers to send the link as a referrer.

@@ -79,7 +79,7 @@ struct ShownRecorderView {
     receiving: Map<String, Value>,
 }
 
-/// Makes a recorder. 201 `{recorderId, url, qrSvg, pushUrls, expiresAt}`.
+/// Creates a recorder. 201 `{recorderId, url, qrSvg, pushUrls, expiresAt}`.
 async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.require_secret_key().await?;
     call.check_accept_json()?;

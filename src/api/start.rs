@@ -182,7 +182,7 @@ pub(super) const ADDRESS_FIELDS: [&str; 11] = [
 
 /// Reads an address.
 pub(super) fn address(fields: &Fields<'_>, faults: &mut Faults) -> Option<Address> {
-    // Lines may be empty: not every place has a street, and the position says where it is.
+    // Lines may be empty: not every place has a street, and the position locates the door.
     let mut line = |name: &'static str| {
         let text = fields.text(name, FREE_TEXT, faults);
         fields.need(name, text, faults).map(str::to_owned)

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_https_url_is_refused() {
+    fn a_text_that_is_not_an_https_url_is_refused() {
         let long = format!("https://example.com/{}", "a".repeat(URL_CHARS_MAX));
         let long_when_encoded = format!("https://example.com/{}", "é".repeat(URL_CHARS_MAX / 2));
         for text in [

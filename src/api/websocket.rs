@@ -257,7 +257,7 @@ impl Socket {
         if self.state.auth.is_revoked(&self.presented, now).await {
             return Some(Closing::Revoked);
         }
-        // An end on another node wakes no task here.
+        // If the session ends on another node, nothing wakes this task.
         let closing = self.check_session().await;
         if closing.is_some() {
             return closing;

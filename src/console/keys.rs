@@ -174,7 +174,7 @@ fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
 async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = request.form().await?;
     let choice = CHOICES.iter().find(|(word, ..)| *word == form.get("kind"));
-    // A choice that is not offered gets the key that may do least.
+    // An unknown choice gets the key with the fewest permissions.
     let (_, kind, role, _) = *choice.unwrap_or(&CHOICES[0]);
     let days = LIFETIMES
         .iter()

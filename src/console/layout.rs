@@ -1,4 +1,4 @@
-//! The layout around every page, and the small parts that pages are made of.
+//! The layout around every page, and the small parts of pages.
 
 mod parts;
 

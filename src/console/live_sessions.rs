@@ -1,5 +1,5 @@
-//! The state of a tenant's sessions in progress, read at most every few seconds however many pages
-//! show it.
+//! The state of a tenant's sessions in progress, read at most every few seconds, regardless of the
+//! number of pages that show it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -17,12 +17,12 @@ pub(super) fn address(http: &HttpRequest) -> String {
     if had_cookie {
         fields.push(("why", "ended"));
     }
-    let asked = http
+    let target = http
         .uri()
         .path_and_query()
-        .map_or("", |asked| asked.as_str());
-    if http.method().is_safe() && asked != ROOT && is_console_address(asked) {
-        fields.push(("next", asked));
+        .map_or("", |target| target.as_str());
+    if http.method().is_safe() && target != ROOT && is_console_address(target) {
+        fields.push(("next", target));
     }
     let query = encode(fields.into_iter());
     let mark = if query.is_empty() { "" } else { "?" };

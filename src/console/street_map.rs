@@ -1,5 +1,5 @@
 //! The street map of the console: squares of the local map file, painted here, so that a browser
-//! asks no other host for them; and the page element in which the script shows them.
+//! requests them from no other host; and the page element in which the script shows them.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};

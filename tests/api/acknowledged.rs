@@ -37,8 +37,7 @@ async fn a_restarted_app_gets_the_list_of_batches_to_send() {
         acknowledged(&server, &session, key).await,
         recording(2, json!([]))
     );
-    // Too much follows the gap to keep waiting for it: it is skipped, and still reported as
-    // missing.
+    // Enough data follows the gap for the session to skip it. It still reports the gap as missing.
     for seq in [4, 5, 6, 20, 21, 22, 90] {
         send(&server, &session, seq).await;
     }
@@ -75,10 +74,10 @@ async fn dropped_samples_are_reported_with_the_evidence() {
     let pressure = |t: f64| json!({ "kind": "pressure", "t": t, "hPa": 1_000 });
     let samples = [
         pressure(100.0),
-        // Twice back in time within its kind.
+        // Two samples that go back in time within their kind.
         pressure(99.0),
         pressure(98.0),
-        // Another kind, and too far behind.
+        // A sample of another kind that lags too far behind.
         json!({ "kind": "steps", "t": 10.0, "count": 3 }),
         json!({ "kind": "tricorder", "t": 101.0 }),
         pressure(101.0),

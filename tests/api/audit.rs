@@ -36,7 +36,7 @@ fn actions(lines: &[Value]) -> Vec<&str> {
 }
 
 #[actix::test]
-async fn a_read_is_on_the_log_with_key_name_object_and_address() {
+async fn a_read_is_logged_with_key_name_object_and_address() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let order = CreateKeyRequest {
@@ -100,7 +100,7 @@ fn has_position(schema: &Value, depth: usize) -> bool {
             "properties" => {
                 let own = value.as_object().unwrap();
                 own.contains_key("lat")
-                    // An event as the customer's own bytes, with the address in it.
+                    // The bytes of a webhook body, which contain the address.
                     || own.contains_key("payload")
                     || own.contains_key("pathImageUrl")
                     || own.values().any(|value| has_position(value, depth + 1))

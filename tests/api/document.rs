@@ -153,7 +153,7 @@ fn codes(answer: &'static Value) -> Vec<&'static str> {
 fn every_code_is_documented() {
     let mut documented = BTreeSet::new();
     each_answer(|_, answer| documented.extend(codes(answer)));
-    // This code answers an unknown path, which by its nature is in no document.
+    // This code answers unknown paths, which no document lists.
     let known = Code::ALL.iter().filter(|code| **code != Code::NotFound);
     for code in known {
         assert!(documented.contains(code.as_str()), "{code:?}");

@@ -260,8 +260,8 @@ fn events_of(messages: &[Message]) -> Vec<Value> {
     events
 }
 
-/// The session skips a gap, and late batches fill it. A client that goes on gets the events as they were detected, and a
-/// new client those of the insight.
+/// The session skips a gap, and late batches fill it. A client that stays connected gets the events
+/// as they were detected, and a new client gets those of the insight.
 #[actix::test]
 async fn late_data_changes_the_events_of_new_clients_only() {
     let server = Server::start().await;
@@ -282,7 +282,7 @@ async fn late_data_changes_the_events_of_new_clients_only() {
     let known = read(Some(1)).await;
     server.wait_until_ready(&session.id).await;
     send(&server, &session, 24..36).await;
-    // The ride goes on until 350 s; the late batches are scored in several steps.
+    // The ride lasts until 350 s; the late batches are scored in several steps.
     let insight = loop {
         let insight = server.wait_until_ready(&session.id).await.json;
         let events = insight["events"].as_array().unwrap().iter();
@@ -353,13 +353,13 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         .post(&path, &server.keys.secret, &json!({}))
         .await
         .is_problem(405, "method_not_allowed");
-    let asked = |accept: &str| {
+    let request_accepting = |accept: &str| {
         let request = server
             .request(Method::GET, &path)
             .header("Service-Key", &server.keys.secret);
         request.header("Accept", accept)
     };
-    Answer::of(asked("application/json"))
+    Answer::of(request_accepting("application/json"))
         .await
         .is_problem(406, "not_acceptable");
     let head = Answer::of(
@@ -373,7 +373,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         (200, "text/event-stream", "")
     );
     // An id that is not one of our numbers is ignored.
-    let answer = asked("text/*")
+    let answer = request_accepting("text/*")
         .header("Last-Event-ID", "yesterday")
         .send()
         .await

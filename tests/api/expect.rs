@@ -60,7 +60,7 @@ async fn a_request_that_is_refused_by_its_head_gets_no_100() {
 }
 
 #[actix::test]
-async fn a_body_that_is_wanted_is_asked_for_and_the_connection_stays() {
+async fn a_wanted_body_gets_100_continue_and_the_connection_stays_open() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_body_that_is_wanted_is_asked_for_and_the_connection_stays() {
 
 /// A stream answers while it reads: its head comes after `100 Continue`.
 #[actix::test]
-async fn a_stream_of_batches_is_asked_for() {
+async fn a_stream_of_batches_gets_100_continue() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let mut line = batch(0);

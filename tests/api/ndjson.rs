@@ -188,16 +188,16 @@ async fn request_faults_return_a_problem() {
         .post(PATH, key, &batch(0))
         .await
         .is_problem(415, "unsupported_media_type");
-    let asked = request(&server, key, good.clone());
-    Answer::of(asked.header("Accept", "application/json"))
+    let builder = request(&server, key, good.clone());
+    Answer::of(builder.header("Accept", "application/json"))
         .await
         .is_problem(406, "not_acceptable");
-    let asked = request(&server, key, good.clone());
-    Answer::of(asked.header("Content-Encoding", "br"))
+    let builder = request(&server, key, good.clone());
+    Answer::of(builder.header("Content-Encoding", "br"))
         .await
         .is_problem(415, "unsupported_encoding");
-    let asked = request(&server, key, good.clone());
-    Answer::of(asked.header("Content-Encoding", "gzip"))
+    let builder = request(&server, key, good.clone());
+    Answer::of(builder.header("Content-Encoding", "gzip"))
         .await
         .is_problem(400, "malformed_body");
     Answer::of(request(&server, key, vec![b' '; 16 * 1024 * 1024 + 1]))
@@ -205,8 +205,8 @@ async fn request_faults_return_a_problem() {
         .is_problem(413, "body_too_large");
     // 64 MiB of blank lines, and one byte.
     let bomb = zstd::encode_all(&vec![b'\n'; 64 * 1024 * 1024 + 1][..], 3).unwrap();
-    let asked = request(&server, key, bomb);
-    Answer::of(asked.header("Content-Encoding", "zstd"))
+    let builder = request(&server, key, bomb);
+    Answer::of(builder.header("Content-Encoding", "zstd"))
         .await
         .is_problem(413, "body_too_large");
     assert_eq!(lines(request(&server, key, "")).await, [] as [Value; 0]);

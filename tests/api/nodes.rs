@@ -301,7 +301,7 @@ async fn every_batch_counts_even_if_all_forwards_are_lost() {
     assert!(!events.is_empty(), "read from the journal by the owner");
     stop(edge, &session).await;
     nodes.wait_until_covered(id, 24).await;
-    // The owner learns of a late batch by a nudge.
+    // A nudge notifies the owner of a late batch.
     send(edge, &session, [25]).await;
     nodes.wait_until_covered(id, 25).await;
     // The batch is sent again as if the first answer were lost: nothing changes.
@@ -314,7 +314,7 @@ async fn every_batch_counts_even_if_all_forwards_are_lost() {
 }
 
 #[actix::test]
-async fn a_batch_activates_a_session_unknown_to_its_owner() {
+async fn a_forwarded_batch_activates_a_session_unknown_to_its_owner() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -338,7 +338,7 @@ async fn a_batch_activates_a_session_unknown_to_its_owner() {
 }
 
 #[actix::test]
-async fn without_its_owner_a_session_continues_with_dated_reads() {
+async fn a_session_without_its_owner_continues_with_stale_reads() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -353,8 +353,8 @@ async fn without_its_owner_a_session_continues_with_dated_reads() {
     .await;
     nodes.owner.peers.stop();
     wait_until(async || {
-        let asked = nodes.edge.client.live(id).await;
-        matches!(asked, Err(PeerError::Unreachable))
+        let response = nodes.edge.client.live(id).await;
+        matches!(response, Err(PeerError::Unreachable))
     })
     .await;
     let read = edge.get(&insights(&session.id), &edge.keys.secret).await;
@@ -420,8 +420,8 @@ async fn peers_with_a_wrong_secret_or_name_get_no_response() {
     ] {
         let view = view(&free_name(), owner);
         let client = PeerClient::start(view, secrets(secret)).unwrap();
-        let asked = client.live(id).await;
-        assert_eq!(asked.is_ok(), is_answered, "{asked:?}");
+        let response = client.live(id).await;
+        assert_eq!(response.is_ok(), is_answered, "{response:?}");
     }
     let http = reqwest::Client::builder()
         .no_proxy()
@@ -429,8 +429,8 @@ async fn peers_with_a_wrong_secret_or_name_get_no_response() {
         .build()
         .unwrap();
     for path in ["/peer/v1/live", "/peer/v1/nothing", "/"] {
-        let asked = http.post(format!("http://{}{path}", name.0));
-        assert_eq!(asked.send().await.unwrap().status(), 401, "{path}");
+        let request = http.post(format!("http://{}{path}", name.0));
+        assert_eq!(request.send().await.unwrap().status(), 401, "{path}");
     }
     nodes.end().await;
 }

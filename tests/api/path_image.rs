@@ -14,7 +14,7 @@ async fn link(server: &Server, id: &str) -> String {
     url.strip_prefix(&base).unwrap().to_owned()
 }
 
-async fn asked(server: &Server, path: &str) -> Answer {
+async fn get_image(server: &Server, path: &str) -> Answer {
     Answer::of(server.request(Method::GET, path)).await
 }
 
@@ -36,7 +36,7 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
     let again = server.request(Method::GET, &png).send().await.unwrap();
     assert_eq!(again.bytes().await.unwrap(), bytes);
-    let drawn = asked(&server, &svg).await;
+    let drawn = get_image(&server, &svg).await;
     assert_eq!(
         (drawn.status, drawn.header("content-type")),
         (200, "image/svg+xml")
@@ -58,8 +58,8 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
         (&png, "text/html", 406),
         (&svg, "image/png, image/svg+xml;q=0", 406),
     ] {
-        let asked = server.request(Method::GET, path).header("Accept", accept);
-        let status_now = asked.send().await.unwrap().status().as_u16();
+        let request = server.request(Method::GET, path).header("Accept", accept);
+        let status_now = request.send().await.unwrap().status().as_u16();
         assert_eq!(status_now, status, "{path} as {accept}");
     }
     let head = Answer::of(server.request(Method::HEAD, &png)).await;
@@ -88,14 +88,16 @@ async fn a_wrong_signature_is_refused_for_any_session() {
         good.replace(&session.id, "x"),
     ];
     for wrong in wrong {
-        asked(&server, &wrong).await.is_problem(403, "forbidden");
+        get_image(&server, &wrong)
+            .await
+            .is_problem(403, "forbidden");
     }
     // A key is not a signature.
     server
         .get(path, &server.keys.secret)
         .await
         .is_problem(403, "forbidden");
-    assert_eq!(asked(&server, &good).await.status, 200);
+    assert_eq!(get_image(&server, &good).await.status, 200);
     server.stop().await;
 }
 

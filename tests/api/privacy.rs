@@ -4,11 +4,11 @@
 mod access;
 mod faults;
 mod hold;
+mod order;
 mod removal;
 mod restricted;
 mod retention;
 mod trail;
-mod turns;
 mod unreadable;
 
 use std::time::Duration;
@@ -203,7 +203,7 @@ async fn an_erasure_of_one_session_or_delivery_leaves_the_others_as_they_were() 
 }
 
 #[actix::test]
-async fn a_request_is_repeated_differs_and_is_cancelled_while_it_is_pending() {
+async fn a_pending_request_can_be_repeated_and_cancelled_but_not_changed() {
     let server = server(60_000).await;
     let session = server.start_session().await;
     let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));

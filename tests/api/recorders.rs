@@ -418,9 +418,9 @@ async fn recordings_from_days_ago_are_accepted() {
 #[actix::test]
 async fn the_link_opens_the_setup_page_for_the_apps() {
     let server = Server::start().await;
-    let mut asked = body();
-    asked["address"]["line1"] = json!("1 <High> Street");
-    let recorder = create(&server, &asked).await;
+    let mut order = body();
+    order["address"]["line1"] = json!("1 <High> Street");
+    let recorder = create(&server, &order).await;
     let page = async || Answer::of(server.request(Method::GET, &recorder.link)).await;
     let empty = page().await;
     assert_eq!(empty.status, 200);

@@ -1,5 +1,6 @@
-//! Tests that rows of the kinds added after the first release still read as when they were written:
-//! recorders, reviews, privacy requests and their marks, erasures, the audit log, the last backup.
+//! Tests that rows of the kinds added after the first release still read as they did when they were
+//! written: recorders, reviews, privacy requests and their marks, erasures, the audit log, the last
+//! backup.
 //!
 //! `tests/fixtures/later`, written on 22 November 2026, holds the rows and the answers of the API about them. It is never changed;
 //! new kinds get a folder of their own:
@@ -184,7 +185,7 @@ async fn seen(server: &Server, ids: &Value) -> Value {
 }
 
 #[actix::test]
-async fn later_kinds_of_rows_read_as_they_were_written() {
+async fn rows_of_later_kinds_read_as_they_did_when_they_were_written() {
     let text = |name: &str| std::fs::read_to_string(fixture().join(name)).unwrap();
     let (rows, expected) = (text("rows.txt"), text("seen.json"));
     let tables = rows.lines().filter_map(|line| line.strip_prefix("state "));

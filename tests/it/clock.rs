@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Folder, Server, block_on, http};
 
-/// Longer than the silence after which a session's actor is checked.
-const LOOKED_AT: Duration = Duration::from_secs(18);
+/// Longer than the silence after which the service checks a session's actor.
+const IDLE_CHECKED_AFTER: Duration = Duration::from_secs(18);
 
 /// Returns the library at its installed path, or `None` if it is missing and `PORCHLIGHT_FAKETIME`
 /// does not require it.
@@ -177,7 +177,7 @@ fn a_start_with_a_clock_months_off_deletes_nothing() {
             assert_eq!(notes[0]["name"], "retention", "{notes}");
             assert_eq!(caller.status(&live).await, "recording");
             caller.batch(&live, seq).await;
-            tokio::time::sleep(LOOKED_AT).await;
+            tokio::time::sleep(IDLE_CHECKED_AFTER).await;
             assert_eq!(caller.status(&live).await, "recording");
             assert_eq!(caller.status(&ended).await, "completed");
             let name = format!("at{clock}");
@@ -226,7 +226,7 @@ fn a_clock_that_steps_by_half_an_hour_ends_no_session_and_drops_no_pod() {
                 caller.batch(id, seq).await;
             }
             caller.pod(&ids[0], &format!("pod{seq}")).await;
-            tokio::time::sleep(LOOKED_AT).await;
+            tokio::time::sleep(IDLE_CHECKED_AFTER).await;
             for id in &ids {
                 assert_eq!(caller.status(id).await, "recording", "{clock}");
             }

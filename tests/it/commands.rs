@@ -184,7 +184,11 @@ fn the_sample_configuration_names_every_key_with_its_default() {
         successful(printed).parse::<toml::Table>().unwrap()
     };
     let defaults = printed("");
-    assert_eq!(printed(&text), defaults, "as it stands it changes nothing");
+    assert_eq!(
+        printed(&text),
+        defaults,
+        "the sample configuration changes no default"
+    );
     let is_key = |line: &str| {
         let key = line.split(" = ").next().unwrap_or_default();
         line.contains(" = ")
@@ -300,15 +304,16 @@ fn keys_are_managed_with_and_without_a_running_server() {
     let other: Value = serde_json::from_str(&keys(&create)).unwrap();
     assert_eq!(
         other["organizationId"], made["organizationId"],
-        "one organization of one name"
+        "a name belongs to one organization"
     );
     server.stop();
-    let asleep = keys(&[
+    let stopped_server_key = keys(&[
         "create", "--org", "Parcels", "--env", "sandbox", "--kind", "client",
     ]);
     let server = Server::start(&folder, &[]);
-    let answer = block_on(client(&server, asleep.trim()).request("/v1/sessions", None, None));
-    assert_eq!(answer.0, 403, "a client key, known, may not list");
+    let answer =
+        block_on(client(&server, stopped_server_key.trim()).request("/v1/sessions", None, None));
+    assert_eq!(answer.0, 403, "a valid client key may not list sessions");
     server.stop();
 }
 
@@ -336,7 +341,11 @@ fn a_backup_of_a_running_server_is_a_valid_store() {
         .env("PORCHLIGHT__STORE__PATH", folder.store())
         .output()
         .unwrap();
-    assert_eq!(again.status.code(), Some(1), "a copy is never written over");
+    assert_eq!(
+        again.status.code(),
+        Some(1),
+        "a backup never overwrites a copy"
+    );
     block_on(client(&server, &key).send(2, std::time::Duration::ZERO));
     server.stop();
 

@@ -1,9 +1,10 @@
 //! Tests the management console: the requests it admits, the data it shows to each tenant, and its
 //! pages in a real browser.
 
+mod access;
 mod attempts;
+mod audit_log;
 mod browser;
-mod doors;
 mod maps;
 mod pages;
 mod phone;
@@ -11,5 +12,4 @@ mod privacy;
 mod roles;
 mod scale;
 mod tenant;
-mod trail;
 mod visitor;

@@ -19,8 +19,8 @@ use crate::phone::{Client, Sent};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
-/// Longer than a process must have served before it knows its sessions.
-const KNOWS_AFTER: Duration = Duration::from_secs(25);
+/// Longer than the time after its start from which a single process knows its own sessions.
+const SESSIONS_KNOWN_AFTER: Duration = Duration::from_secs(25);
 /// The number of sessions without telemetry and without webhooks whose statements are counted.
 const SESSIONS: u32 = 50;
 
@@ -96,7 +96,7 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn a_process_that_knows_its_sessions_reads_little_and_computes_the_same_insights() {
+fn a_single_process_reads_little_and_computes_the_same_insights() {
     let folder = Folder::new();
     let Some(variables) = variables(folder.path()) else {
         return;
@@ -105,7 +105,7 @@ fn a_process_that_knows_its_sessions_reads_little_and_computes_the_same_insights
     let url = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&url, &server.key("secret"));
     let found = block_on(async {
-        tokio::time::sleep(KNOWS_AFTER).await;
+        tokio::time::sleep(SESSIONS_KNOWN_AFTER).await;
         let statements = async || {
             let total = server.metric("porchlight_store_statements_total").await;
             total.unwrap()

@@ -239,7 +239,7 @@ fn a_damaged_row_affects_only_its_owner() {
             assert_eq!(block_on(lost_payloads(&caller)), 1);
         }
         create_key(&damaged.store(), "third");
-        // Rows whose key says everything have no payload that could be damaged in this way.
+        // Rows that consist of their key have no payload to damage.
         let (code, stdout) = check(&damaged.store(), false);
         let is_found = code == Some(1) && stdout.contains(&format!("damaged: {kind} "));
         assert!(is_found || code == Some(0), "{kind}: {stdout}");

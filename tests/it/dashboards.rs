@@ -15,12 +15,12 @@ use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
 /// The panels that may be empty, with the reasons.
 const MAY_BE_EMPTY: [(&str, &str); 4] = [
-    ("Alerts", "no alert fires while all is well"),
+    ("Alerts", "no alert fires in a healthy system"),
     (
         "Time of a request between nodes",
-        "a single process asks no other node",
+        "a single process sends no request to another node",
     ),
-    ("Failover time", "a process that is alone takes none up"),
+    ("Failover time", "a single process takes over no shards"),
     (
         "Duration of a lookup",
         "the receiver's name needs no DNS server",
@@ -66,7 +66,7 @@ struct Rule {
     lines: Vec<String>,
 }
 
-/// Returns the rules of a file. The file's writer puts every scalar on its own line, as JSON.
+/// Returns the rules of a file. The generator writes every scalar on its own line, as JSON.
 fn rules(file: &str) -> Vec<Rule> {
     let text = std::fs::read_to_string(root().join("grafana/rules").join(file)).unwrap();
     let mut rules: Vec<Rule> = Vec::new();
@@ -102,8 +102,11 @@ fn every_panel_has_a_unit_and_a_description() {
             let title = panel["title"].as_str().unwrap();
             assert!(!title.is_empty(), "{file}");
             let about = format!("{file}, {title}");
-            let says = panel["description"].as_str().unwrap();
-            assert!(says.len() > 15 && says.ends_with('.'), "{about}");
+            let description = panel["description"].as_str().unwrap();
+            assert!(
+                description.len() > 15 && description.ends_with('.'),
+                "{about}"
+            );
             let unit = &panel["fieldConfig"]["defaults"]["unit"];
             assert!(unit.is_string(), "{about}");
             assert_eq!(panel["datasource"]["uid"], "${datasource}", "{about}");
@@ -111,7 +114,7 @@ fn every_panel_has_a_unit_and_a_description() {
             for expr in targets(panel) {
                 let scoped = expr.matches("job=~\"$job\"").count();
                 let ours = expr.contains("porchlight_") || expr.contains("process_");
-                assert!(!ours || scoped > 0, "{about}: {expr} looks at every job");
+                assert!(!ours || scoped > 0, "{about}: {expr} selects every job");
                 let counted = expr.contains("_total{") || expr.contains("_bucket{");
                 let over_time = expr.contains("rate(") || expr.contains("increase(");
                 assert!(!counted || over_time, "{about}: {expr}");
@@ -200,7 +203,10 @@ fn every_alert_links_to_the_runbook_and_a_dashboard() {
         let board = value("dashboard: ");
         assert!(uids.contains(board.trim_start_matches("/d/")), "{name}");
         let tested = tests.matches(&format!("alertname: \"{name}\"\n")).count();
-        assert!(tested >= 2, "{name} is not tested both ways");
+        assert!(
+            tested >= 2,
+            "no test shows that {name} fires and that it stays silent"
+        );
     }
 }
 

@@ -67,7 +67,7 @@ fn a_starting_server_waits_for_a_command_that_has_the_store_open() {
 
 /// One of several processes that open a new store at once gets it, and the others are refused.
 #[test]
-fn a_first_start_in_progress_is_not_taken_for_an_interrupted_one() {
+fn a_first_start_in_progress_does_not_count_as_interrupted() {
     for _ in 0..20 {
         let folder = Folder::new();
         let path = folder.store();

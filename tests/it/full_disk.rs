@@ -1,5 +1,6 @@
-//! Fills the disk under the real server: new data is refused before the disk is full, reads go on, a
-//! start on a full disk reads too, and everything works again once space is freed.
+//! Fills the disk under the real server: new data is refused before the disk is full, reads
+//! continue, a server that starts on a full disk serves reads too, and everything works again once
+//! space is freed.
 //!
 //! The disk is a small tmpfs. Mounting it needs rights that not every machine gives to tests:
 //! `PORCHLIGHT_TMPFS=required` fails without them, and otherwise the test prints that it was skipped.

@@ -46,7 +46,7 @@ fn key_file(folder: &Folder, name: &str, byte: &str) -> String {
 const KEY_FILES: &str = "PORCHLIGHT__SECRETS__KEY_FILES";
 
 #[test]
-fn a_store_whose_secret_key_is_gone_or_another_does_not_start() {
+fn a_store_whose_secret_key_is_missing_or_replaced_does_not_start() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let caller = Caller::new(&server);
@@ -138,7 +138,7 @@ fn a_backup_has_no_key_that_the_configuration_no_longer_names() {
 }
 
 #[test]
-fn keys_made_before_the_first_start_do_not_hinder_it() {
+fn keys_created_before_the_first_start_do_not_prevent_it() {
     let folder = Folder::new();
     for _ in 0..2 {
         let made = porchlight()
@@ -156,7 +156,7 @@ fn keys_made_before_the_first_start_do_not_hinder_it() {
 }
 
 #[test]
-fn a_keyspace_of_another_key_is_refused_and_its_server_goes_on() {
+fn a_keyspace_of_another_key_is_refused_and_its_server_continues() {
     let folder = Folder::new();
     let Some(mut variables) = variables(folder.path()) else {
         return;

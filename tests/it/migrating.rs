@@ -329,8 +329,8 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
 
         refuses.store(false, Ordering::SeqCst);
         let body = json!({"status": "retrying"}).to_string();
-        let asked = client.request("/v1/webhooks/deliveries/retry", Some(&body), None);
-        assert_eq!(asked.await.0, 202);
+        let response = client.request("/v1/webhooks/deliveries/retry", Some(&body), None);
+        assert_eq!(response.await.0, 202);
         client
             .send_next(&mut half, usize::MAX, Duration::ZERO)
             .await;

@@ -107,8 +107,8 @@ pub(crate) fn server_url(server: &Server) -> ServerUrl {
 /// Asserts that new connections to a node that leaves learn that it is not ready, and get answers.
 async fn answers_new_connections_while_not_ready(node: &Server, key: &str) {
     let status = async |url: String| {
-        let asked = http().get(url).header("Service-Key", key).send().await;
-        asked.unwrap().status().as_u16()
+        let response = http().get(url).header("Service-Key", key).send().await;
+        response.unwrap().status().as_u16()
     };
     while status(format!("{}/readyz", node.ops)).await == 200 {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -141,7 +141,7 @@ fn announced_bytes_that_never_arrive_use_no_capacity() {
         let gained_kib = server.resident_kib().saturating_sub(before_kib);
         assert!(
             gained_kib < GAIN_KIB_MAX,
-            "{gained_kib} KiB more for bytes that never came"
+            "{gained_kib} KiB more for bytes that never arrived"
         );
         drop(slow);
         for _ in 0..500 {
@@ -278,7 +278,7 @@ fn small_bodies_that_unpack_to_many_values_take_little_memory() {
         ),
         (
             push,
-            // An escape, which the usual reader does not read.
+            // A key with an escape, which the fast reader leaves to the slow one.
             repeated(r#"{"\u006cocations":["#, r#"{"a":0},"#, "{}]}"),
             413,
         ),
@@ -293,7 +293,7 @@ fn small_bodies_that_unpack_to_many_values_take_little_memory() {
         assert_eq!(answer.status().as_u16(), status, "{path}");
     }
     let gain_kib = server.peak_memory_kib() - before;
-    // The unpacked bodies themselves, once in pieces and once whole.
+    // The limit covers the unpacked bodies, once in pieces and once whole.
     assert!(gain_kib < GAIN_KIB_MAX, "{gain_kib} KiB");
     server.stop();
 }

@@ -296,7 +296,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
         sent.extend(send_and_cut(&disk, round, &mut chance));
         assert_eq!(missing(&disk, &sent), 0, "cut {round} of seed {seed}");
     }
-    // The server starts once more, and knows the sessions.
+    // The server starts once more, and has all sessions.
     let server = disk.start();
     let key = server.key("secret");
     drop(key);

@@ -145,8 +145,8 @@ fn the_rows_of_every_release_decode_to_the_written_values() {
     }
 }
 
-/// Returns all rows of a store, in the format of `rows.txt`, without the group markers, which are
-/// no rows of a table.
+/// Returns all rows of a store, in the format of `rows.txt`, without the group markers, which do
+/// not belong to a table.
 async fn dump_rows(store: &EmbeddedStore) -> String {
     let mut text = String::new();
     for space in Space::ALL {

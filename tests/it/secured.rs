@@ -131,8 +131,8 @@ pub(crate) fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
         .output()
         .unwrap();
     assert_eq!(status.code(), Some(1));
-    let said = [stdout, stderr].concat();
-    String::from_utf8(said).unwrap()
+    let output = [stdout, stderr].concat();
+    String::from_utf8(output).unwrap()
 }
 
 /// Opens a proxy to the node under another address.
@@ -226,7 +226,7 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
     std::fs::write(&wrong_file, &wrong).unwrap();
     let proxying = tokio::runtime::Runtime::new().unwrap();
     let elsewhere = proxying.block_on(start_proxy(address));
-    for (name, value, says) in [
+    for (name, value, expected) in [
         (
             "PASSWORD_FILE",
             text(&wrong_file),
@@ -245,13 +245,16 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
     ] {
         let variables = with(name, &value);
         let variables: Vec<_> = variables.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        let said = refused(&folder, &variables);
-        println!("{name}: {said}");
-        assert!(said.contains(says), "{name}: {said}");
-        assert!(said.contains("the CQL cluster cannot be reached"), "{said}");
+        let output = refused(&folder, &variables);
+        println!("{name}: {output}");
+        assert!(output.contains(expected), "{name}: {output}");
+        assert!(
+            output.contains("the CQL cluster cannot be reached"),
+            "{output}"
+        );
         for secret in [&password, &wrong] {
             assert!(
-                !said.contains(secret.as_str()),
+                !output.contains(secret.as_str()),
                 "{name}: a password is in the output"
             );
         }

@@ -246,7 +246,7 @@ fn systemd_is_notified_of_ready_watchdog_and_stopping() {
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    let heard = || {
+    let notification = || {
         let mut buffer = [0; 64];
         let length = socket.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
@@ -256,13 +256,13 @@ fn systemd_is_notified_of_ready_watchdog_and_stopping() {
         ("WATCHDOG_USEC", "4000000"),
     ];
     let server = Server::start(&folder, &variables);
-    let mut states = vec![heard(), heard(), heard()];
+    let mut states = vec![notification(), notification(), notification()];
     states.sort();
     assert_eq!(states, ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
     server.terminate();
-    let mut last = heard();
+    let mut last = notification();
     while last == "WATCHDOG=1" {
-        last = heard();
+        last = notification();
     }
     assert_eq!(last, "STOPPING=1");
     assert!(server.ended(Duration::from_secs(40)).success());

@@ -42,16 +42,16 @@ pub(crate) static CORPUS: LazyLock<Vec<Recording>> = LazyLock::new(|| {
 
 fn recording(kind: Kind, seed: u64, seconds: f64) -> Recording {
     let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
-    let asked = &delivery.start["address"];
-    let text = |field: &str| asked[field].as_str().unwrap().to_owned();
+    let address = &delivery.start["address"];
+    let text = |field: &str| address[field].as_str().unwrap().to_owned();
     let address = Address {
         line1: text("line1"),
         city: text("city"),
         country: text("country"),
-        floor: asked["floor"].as_i64().map(|floor| floor as i16),
+        floor: address["floor"].as_i64().map(|floor| floor as i16),
         ..Address::at(Point {
-            lat: asked["lat"].as_f64().unwrap(),
-            lng: asked["lng"].as_f64().unwrap(),
+            lat: address["lat"].as_f64().unwrap(),
+            lng: address["lng"].as_f64().unwrap(),
         })
     };
     let packed = delivery.batches(seconds).take(BATCHES_MAX).map(|batch| {

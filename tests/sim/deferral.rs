@@ -60,7 +60,7 @@ fn events_are_detected_when_they_are_requested() {
 }
 
 #[test]
-fn a_session_that_is_read_once_in_a_while_is_up_to_date_each_time() {
+fn a_session_that_is_rarely_read_is_up_to_date_at_each_read() {
     for every in [1, 3, 7] {
         let (recording, mut place) = (0, Place::new());
         let clock = Arc::clone(&place.clock);

@@ -162,7 +162,7 @@ impl Node<'_> {
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, wake),
             shares: ShareLimits::default(),
-            // Every batch of a session that nobody reads waits.
+            // Every batch of a session without a reader is deferred.
             defer_from_per_sec: 0,
         })
     }

@@ -138,7 +138,7 @@ impl Node {
                 Arc::new(|_, _| {}),
             ),
             shares: ShareLimits::default(),
-            // Every batch of a session that nobody reads waits.
+            // Every batch of a session without a reader is deferred.
             defer_from_per_sec: 0,
         });
         let receiver = service.clone();

@@ -192,7 +192,7 @@ async fn send(
     batch: PackedBatch,
 ) -> Result<(), Repeat> {
     let Some(target) = service.target(session_id).await.map_err(|_| Repeat)? else {
-        world.report(format!("I1: session {index} was started and is not there"));
+        world.report(format!("I1: session {index} was started and is missing"));
         return Ok(());
     };
     let mut permit = service.admit(&target).map_err(|_| Repeat)?;

@@ -11,9 +11,9 @@ use crate::store::at_once;
 
 /// The number of sessions that end at the same time.
 const SESSIONS: u32 = 64;
-/// The longest time before a call to the store, and again after it.
+/// The maximum delay before a store call, and again after it, in milliseconds.
 const CALL_MS_MAX: i64 = 10;
-/// The fewest calls to the store for a score, each of which waits for the one before.
+/// The minimum number of store calls of a score. Each waits for the previous one.
 const CALLS_MIN: u32 = 8;
 
 /// Starts sessions of an organization, and stops all of them at the same time.
@@ -34,12 +34,13 @@ async fn time_to_score_all(node: &Node) -> Duration {
 }
 
 #[test]
-fn sessions_that_end_together_do_not_wait_for_each_others_calls_to_the_store() {
+fn sessions_that_end_together_are_scored_concurrently() {
     let took = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
         end_together(&node, 7).await;
         time_to_score_all(&node).await
     });
-    // One after the other, with half of the longest time before and after each call.
+    // The time if the sessions were scored one after the other, with half of the maximum delay
+    // before and after each call.
     let in_turn_ms = SESSIONS * CALLS_MIN * CALL_MS_MAX as u32;
     assert!(
         took < Duration::from_millis(u64::from(in_turn_ms / 4)),

@@ -12,9 +12,9 @@ use porchlight_schema::time::TimestampMs;
 use crate::clock::SimClock;
 use crate::plan::Plan;
 
-/// The time at which every world begins.
 /// The maximum number of recorded violations of a seed.
 const VIOLATIONS_MAX: usize = 10;
+/// The wall-clock time at which every world begins.
 const WALL_MS: i64 = 1_763_636_100_000;
 
 /// A simulated world.

@@ -35,7 +35,8 @@ async fn fate(path: &Path, sessions: &[SessionId], batches: u32) -> Fate {
         let mut seen = 0;
         while seen < batches {
             match store.read(*id, seen, 1_000).await {
-                // Anything else would be read again for ever, and the session never be scored.
+                // The service would retry after any other error forever, and never score the
+                // session.
                 Err(StoreError::Corrupt(_)) => return Fate::ReadFails,
                 Err(error) => panic!("{error:?}"),
                 Ok(entries) => {

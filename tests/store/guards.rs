@@ -85,7 +85,7 @@ async fn dropping_without_closing_loses_nothing() {
 #[tokio::test]
 async fn a_purge_leaves_no_file_with_a_removed_row() {
     let folder = Folder::new();
-    // A locked store rewrites its files, as a store does that has rows from before it sealed any.
+    // A locked store rewrites its files, like a store with rows from before it sealed rows.
     let store = EmbeddedStore::open_for_command(folder.path()).unwrap();
     let collection = Collection::of_tenant(DocumentKind::AuditHead, tenant());
     let (key, street) = (b"key".to_vec(), b"Knochenhauergasse".to_vec());

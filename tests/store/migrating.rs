@@ -201,7 +201,8 @@ async fn everything_moves_once_and_the_sessions_continue() {
         .map(|message| message.number)
         .collect();
     assert_eq!(numbers, [0, 1]);
-    // A session that the embedded store has erased since is not forgotten in the cluster.
+    // The command refuses a cluster with a session that the embedded store does not have, such as
+    // one that was erased since.
     let without = Folder::new();
     let without = open(without.path()).unwrap();
     let unknown = migrate(&without, &to, |_| {}).await;

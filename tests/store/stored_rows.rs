@@ -1,5 +1,6 @@
-//! Tests that rows of three kinds still read as when they were written: messages that a paused webhook
-//! holds, learned rows by session, the check value of the secret key; and the notes of expired data.
+//! Tests that rows of three kinds still read as they did when they were written: messages that a
+//! paused webhook holds, learned rows by session, the check value of the secret key; and the notes
+//! of expired data.
 //!
 //! `tests/fixtures/held`, written on 23 November 2026, holds the rows. It is never changed; new kinds
 //! get a folder of their own:
@@ -144,7 +145,7 @@ fn dump(store: &MemoryStore) -> String {
 }
 
 #[tokio::test]
-async fn rows_read_as_when_they_were_written() {
+async fn rows_read_as_they_did_when_they_were_written() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/held/rows.txt");
     let text = std::fs::read_to_string(fixture).unwrap();
     let store = store();

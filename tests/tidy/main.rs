@@ -171,7 +171,7 @@ fn no_open_tasks_are_left() {
             .filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)));
         found.extend(lines.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
     }
-    none("nothing is left open", &found);
+    none("no open task is left", &found);
 }
 
 /// An error that is printed alone lacks its causes: `chain` of `actors/observe` adds them, and so does
@@ -284,5 +284,5 @@ fn links_between_documents_resolve() {
             }
         }
     }
-    none("links lead somewhere", &found);
+    none("a link names an existing file", &found);
 }

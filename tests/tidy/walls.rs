@@ -1,4 +1,4 @@
-//! Checks the walls between crates and modules: the code against the tables of allowed imports in
+//! Checks the imports between crates and modules against the tables of allowed imports in
 //! `docs/architecture.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,7 +183,7 @@ fn refusal(from: &Crate, to: &str, crates: &[Crate]) -> Option<String> {
 }
 
 /// Returns the names of the modules of each import cycle.
-fn circles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
+fn cycles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
     let reached = |from: &String| {
         let (mut seen, mut next) = (Names::new(), vec![from]);
         while let Some(name) = next.pop() {
@@ -196,17 +196,17 @@ fn circles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
         seen
     };
     let reached: BTreeMap<_, _> = arrows.keys().map(|name| (name, reached(name))).collect();
-    let mut circles: Vec<Names> = Vec::new();
+    let mut cycles: Vec<Names> = Vec::new();
     for (name, to) in reached.iter().filter(|(name, to)| to.contains(**name)) {
         let back = to
             .iter()
             .filter(|to| reached.get(to).is_some_and(|of| of.contains(*name)));
-        let circle: Names = back.cloned().collect();
-        if !circles.contains(&circle) {
-            circles.push(circle);
+        let cycle: Names = back.cloned().collect();
+        if !cycles.contains(&cycle) {
+            cycles.push(cycle);
         }
     }
-    circles
+    cycles
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn crates_import_only_the_crates_of_their_row() {
             }
         }
     }
-    none("an import goes through a wall", &found);
+    none("a crate imports only the crates of its row", &found);
 }
 
 #[test]
@@ -295,31 +295,28 @@ fn there_are_no_import_cycles() {
         .iter()
         .map(|one| (one.name.clone(), one.may_import.clone()))
         .collect();
-    assert!(
-        circles(&table).is_empty(),
-        "the table of crates has a circle"
-    );
+    assert!(cycles(&table).is_empty(), "the table of crates has a cycle");
     let mut found = Vec::new();
     for one in &crates {
         let arrows = arrows(one, &crates).into_iter();
         let arrows: BTreeMap<_, Names> = arrows
             .map(|(module, imports)| (module, imports.into_keys().collect()))
             .collect();
-        for circle in circles(&arrows) {
-            let names: Vec<_> = circle.iter().map(String::as_str).collect();
+        for cycle in cycles(&arrows) {
+            let names: Vec<_> = cycle.iter().map(String::as_str).collect();
             found.push(format!("porchlight-{}: {}", one.name, names.join(", ")));
         }
     }
-    none("modules import each other in a circle", &found);
+    none("modules import each other in a cycle", &found);
 }
 
 #[test]
-fn no_files_import_each_other_in_a_circle() {
+fn no_files_import_each_other_in_a_cycle() {
     let crates = crates();
     let mut found = Vec::new();
     for one in &crates {
-        for circle in circles(&file_arrows(&library(one, &crates))) {
-            let names: Vec<_> = circle.iter().map(String::as_str).collect();
+        for cycle in cycles(&file_arrows(&library(one, &crates))) {
+            let names: Vec<_> = cycle.iter().map(String::as_str).collect();
             found.push(format!(
                 "{}: {}. Move the code that both need to a file of its own",
                 one.sources(),
@@ -327,7 +324,7 @@ fn no_files_import_each_other_in_a_circle() {
             ));
         }
     }
-    none("files import each other in a circle", &found);
+    none("files import each other in a cycle", &found);
 }
 
 #[test]
@@ -356,12 +353,12 @@ fn a_wrong_import_is_refused_and_its_home_is_named() {
     ];
     let files = files.map(|(file, code)| (file.to_owned(), code.to_owned()));
     assert_eq!(
-        circles(&file_arrows(&files.into())),
+        cycles(&file_arrows(&files.into())),
         [names("b/c.rs b/d.rs")]
     );
-    let circle = [("a", "b"), ("b", "c"), ("c", "b")];
-    let circle = circle.map(|(from, to)| (from.to_owned(), names(to)));
-    assert_eq!(circles(&circle.into()), [names("b c")]);
+    let cycle = [("a", "b"), ("b", "c"), ("c", "b")];
+    let cycle = cycle.map(|(from, to)| (from.to_owned(), names(to)));
+    assert_eq!(cycles(&cycle.into()), [names("b c")]);
 }
 
 #[test]

@@ -115,8 +115,8 @@ async fn a_process_on_cql_keeps_failed_messages_for_manual_attempts() {
         again
     };
     let path = format!("{list}/{}", row["id"].as_str().unwrap());
-    let asked = customer.call("POST", &format!("{path}/retry"), None).await;
-    assert_eq!(asked.0, 202, "{}", asked.1);
+    let answer = customer.call("POST", &format!("{path}/retry"), None).await;
+    assert_eq!(answer.0, 202, "{}", answer.1);
     customer.row(list, "delivered").await;
     let detail = customer.get(&path).await.1;
     let attempts = detail["attemptLog"].as_array().unwrap();

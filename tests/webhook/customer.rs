@@ -318,7 +318,7 @@ async fn an_attempt_records_its_failure_target_and_response() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("it was not tried again");
+    panic!("the message was not retried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,11 +364,11 @@ async fn occupy(customer: &Customer, method: &'static str, body: &Value) -> Join
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_beside_too_many_url_checks_is_a_conflict() {
+async fn a_request_during_too_many_url_checks_is_a_conflict() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
-    // A host that accepts connections and says nothing; each check takes five seconds.
+    // A host that accepts connections and sends nothing; each check takes five seconds.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
     let body = json!({"url": format!("https://127.0.0.1:{port}/")});

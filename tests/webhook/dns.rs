@@ -115,7 +115,12 @@ async fn addresses_are_cached_for_their_time_to_live() {
         for _ in 0..3 {
             assert_eq!(transport.send(request(&receiver.url())).await.cause, None);
         }
-        assert_eq!(server.asked() == 1, asked_once, "{}", server.asked());
+        assert_eq!(
+            server.question_count() == 1,
+            asked_once,
+            "{}",
+            server.question_count()
+        );
         // A cached address is checked at each attempt like any other.
         server.behave(|_| Reply::Address(Ipv4Addr::new(10, 0, 0, 1), 0));
         let answer = transport.send(request(&receiver.url())).await;
@@ -135,7 +140,7 @@ async fn names_of_the_hosts_file_need_no_server() {
     assert!(found.iter().all(|address| address.is_loopback()));
     let refused = guard.addresses(Some(tenant()), "name.invalid").await;
     assert_eq!(refused, Err(NameRefused::NoSuchName));
-    assert_eq!(server.asked(), 0);
+    assert_eq!(server.question_count(), 0);
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn an_outage_of_our_resolver_uses_up_no_attempt() {
         world.endpoint(&receiver.url()).await;
         world.start_session().await;
         world.webhooks.wake(world.tenant);
-        while server.asked() < 4 {
+        while server.question_count() < 4 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         server.behave(|_| Reply::Address(LOOPBACK, 60));

@@ -45,15 +45,18 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
         _ if tsx.exists() => vec![tsx.to_string_lossy().into_owned()],
         _ => vec!["node".into(), "--experimental-strip-types".into()],
     };
-    let mut asked = Command::new(&command[0]);
-    let version = asked.arg("--version").args(&command[1..]).output();
+    let mut version_command = Command::new(&command[0]);
+    let version = version_command
+        .arg("--version")
+        .args(&command[1..])
+        .output();
     if version.is_ok_and(|output| output.status.success()) {
         return Some(command);
     }
     let is_required =
         std::env::var_os("PORCHLIGHT_EXAMPLES").is_some_and(|value| value == "required");
-    assert!(!is_required, "nothing here runs {language}");
-    eprintln!("skipped: nothing here runs {language}");
+    assert!(!is_required, "{language} is not installed");
+    eprintln!("skipped: {language} is not installed");
     None
 }
 
@@ -80,15 +83,15 @@ fn run(
         .env_remove("http_proxy")
         .output()
         .unwrap();
-    let (said, failed) = (
+    let (printed, failed) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
     assert!(
         output.status.success(),
-        "{language}: {said}{failed}\n{script}"
+        "{language}: {printed}{failed}\n{script}"
     );
-    Some(said)
+    Some(printed)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,12 +104,12 @@ async fn data_sent_by_the_examples_is_in_the_insight() {
             ("PORCHLIGHT_URL", server.api.as_str()),
             ("PORCHLIGHT_KEY", customer.key.as_str()),
         ];
-        let Some(said) = run(&folder, language, script, &variables) else {
+        let Some(printed) = run(&folder, language, script, &variables) else {
             continue;
         };
         assert!(
-            said.contains("ackSeq") && said.contains("completed"),
-            "{language}: {said}"
+            printed.contains("ackSeq") && printed.contains("completed"),
+            "{language}: {printed}"
         );
         let sessions = customer.get("/v1/sessions").await.1;
         let newest = &sessions["data"][0];
@@ -191,7 +194,7 @@ pub(crate) fn assert_documented(headers: &Value, body: &str) {
 
 /// Returns the end of a script that prints `true` or `false` for each case: the secret, the
 /// headers, the body.
-fn asking(language: &str, cases: &[(String, Value, String)]) -> String {
+fn verify_calls(language: &str, cases: &[(String, Value, String)]) -> String {
     let mut script = String::new();
     for (secret, headers, body) in cases {
         let (headers_text, text) = (headers.to_string(), Value::from(body.as_str()).to_string());
@@ -259,18 +262,18 @@ async fn the_examples_verify_webhook_signatures() {
     ];
     assert_documented(&cases[0].1, &cases[0].2);
     for (language, script) in examples("verify") {
-        let script = format!("{script}\n{}", asking(language, &cases));
+        let script = format!("{script}\n{}", verify_calls(language, &cases));
         let script = script.replace("> body", &format!("> '{}/body'", folder.path().display()));
         let script = script.replace("'body' ", &format!("'{}/body' ", folder.path().display()));
-        let Some(said) = run(&folder, language, &script, &[]) else {
+        let Some(printed) = run(&folder, language, &script, &[]) else {
             continue;
         };
-        let said: Vec<_> = said.lines().collect();
+        let printed: Vec<_> = printed.lines().collect();
         let of_each = if language == "bash" { 1 } else { 2 };
         let expected = ["true", "false", "false", "true", "false", "false", "false"]
             .map(|word| vec![word; of_each])
             .concat();
-        assert_eq!(said, expected, "{language}");
+        assert_eq!(printed, expected, "{language}");
     }
     server.stop();
 }

@@ -89,7 +89,7 @@ fn a_failure_blocks_its_lane_and_old_insights_are_superseded() {
             Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
         world.endpoint(&receiver.url()).await;
         let session_id = world.start_session().await;
-        world.until("the first try failed", &[Retrying]).await;
+        world.until("the first attempt failed", &[Retrying]).await;
         world.stop_session(session_id).await;
         world.score(session_id, 1).await;
         world.score(session_id, 2).await;
@@ -170,7 +170,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
         let webhooks = world.webhooks.of(world.tenant);
         let asked = webhooks.retry_all(&failed, true).await.unwrap();
         assert_eq!((asked.count, asked.is_truncated), (1, false));
-        assert_eq!(receiver.seen(), 6, "a dry run tries nothing");
+        assert_eq!(receiver.seen(), 6, "a dry run makes no attempt");
         for (attempts, status) in [(7, Failed), (8, Delivered), (9, Delivered)] {
             let asked = world
                 .store
@@ -312,7 +312,7 @@ fn a_changed_url_and_secret_apply_to_waiting_messages() {
         let new = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
         let mut endpoint = world.endpoint(&old.url()).await;
         world.start_session().await;
-        world.until("the first try failed", &[Retrying]).await;
+        world.until("the first attempt failed", &[Retrying]).await;
 
         endpoint.version += 1;
         endpoint.url = new.url().into();
@@ -338,9 +338,7 @@ fn a_changed_url_and_secret_apply_to_waiting_messages() {
         );
         world.webhooks.endpoint_changed(world.tenant);
         world.advance_clock(70_000);
-        world
-            .until("delivered to the new place", &[Delivered])
-            .await;
+        world.until("delivered to the new URL", &[Delivered]).await;
         let request = new.requests.lock().unwrap()[0].clone();
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         for (name, key) in [
@@ -368,7 +366,7 @@ fn a_paused_endpoint_holds_its_messages() {
             Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
         let mut endpoint = world.endpoint(&receiver.url()).await;
         world.start_session().await;
-        world.until("the first try failed", &[Retrying]).await;
+        world.until("the first attempt failed", &[Retrying]).await;
         world.enable(&mut endpoint, false).await;
         world.start_session().await;
         world.advance_clock(100_000);
@@ -398,7 +396,7 @@ fn a_long_paused_endpoint_resumes_immediately() {
             Receiver::answering(&world.authority, vec![BAD.to_owned(), OK.to_owned()]).await;
         let mut endpoint = world.endpoint(&receiver.url()).await;
         world.start_session().await;
-        world.until("the first try failed", &[Retrying]).await;
+        world.until("the first attempt failed", &[Retrying]).await;
         for (enabled, after_ms) in [(false, 0), (true, 100_000)] {
             world.advance_clock(after_ms);
             world.enable(&mut endpoint, enabled).await;

@@ -20,7 +20,7 @@ pub(crate) enum Reply {
     NoSuchName,
     /// The name exists and has no address.
     NoAddress,
-    /// The server cannot find out.
+    /// The server answers that it failed (SERVFAIL).
     Failure,
 }
 
@@ -29,8 +29,8 @@ type Behave = dyn Fn(&str) -> Reply + Send + Sync;
 /// A name server that runs as long as the test's runtime.
 pub(crate) struct NameServer {
     pub(crate) address: SocketAddr,
-    /// The questions for addresses so far.
-    pub(crate) asked: Arc<AtomicUsize>,
+    /// The number of questions for addresses so far.
+    pub(crate) question_count: Arc<AtomicUsize>,
     behave: Arc<Mutex<Arc<Behave>>>,
 }
 
@@ -73,9 +73,9 @@ impl NameServer {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let (socket, address) = (Arc::new(socket), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let address = SocketAddr::new(address, socket.local_addr().unwrap().port());
-        let asked = Arc::new(AtomicUsize::new(0));
+        let question_count = Arc::new(AtomicUsize::new(0));
         let behave: Arc<Mutex<Arc<Behave>>> = Arc::new(Mutex::new(Arc::new(behave)));
-        let (count, how) = (Arc::clone(&asked), Arc::clone(&behave));
+        let (count, how) = (Arc::clone(&question_count), Arc::clone(&behave));
         tokio::spawn(async move {
             let mut buffer = [0; 512];
             while let Ok((read, from)) = socket.recv_from(&mut buffer).await {
@@ -106,7 +106,7 @@ impl NameServer {
         });
         Self {
             address,
-            asked,
+            question_count,
             behave,
         }
     }
@@ -116,7 +116,7 @@ impl NameServer {
         *self.behave.lock().unwrap() = Arc::new(behave);
     }
 
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn question_count(&self) -> usize {
+        self.question_count.load(Ordering::SeqCst)
     }
 }

@@ -127,7 +127,11 @@ where
         tokio::time::sleep(Duration::from_millis(20)).await;
         most = most.max(server.resident_kib());
     }
-    assert!(hostile.seen() >= all, "{} of {all} tries", hostile.seen());
+    assert!(
+        hostile.seen() >= all,
+        "{} of {all} attempts",
+        hostile.seen()
+    );
     server.stop();
     (most - before) / all as u64
 }
@@ -191,9 +195,9 @@ fn rewrap(folder: &Folder, files: &[&Path]) -> (bool, Value, String) {
         .env("PORCHLIGHT__SECRETS__KEY_FILES", listed(files))
         .output()
         .unwrap();
-    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), said, error)
+    (output.status.success(), report, error)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,27 +228,27 @@ async fn secrets_are_resealed_with_and_without_a_server() {
     server.stop();
 
     let server = with(&[&second, &first]);
-    let (done, said, error) = rewrap(&folder, &[&second, &first]);
+    let (done, report, error) = rewrap(&folder, &[&second, &first]);
     assert!(done, "{error}");
     assert_eq!(
-        (&said["rewrapped"], &said["current"]),
+        (&report["rewrapped"], &report["current"]),
         (&json!(2), &json!(0))
     );
-    let (done, said, _) = rewrap(&folder, &[&second, &first]);
+    let (done, report, _) = rewrap(&folder, &[&second, &first]);
     assert!(done);
     assert_eq!(
-        (&said["rewrapped"], &said["current"]),
+        (&report["rewrapped"], &report["current"]),
         (&json!(0), &json!(2))
     );
     server.stop();
     std::fs::remove_file(first).unwrap();
 
-    let (done, said, _) = rewrap(&folder, &[&third, &second]);
-    assert!(done && said["rewrapped"] == 2, "{said}");
+    let (done, report, _) = rewrap(&folder, &[&third, &second]);
+    assert!(done && report["rewrapped"] == 2, "{report}");
     std::fs::remove_file(second).unwrap();
     // The command refuses a key that is not the store's before it reads a secret.
-    let (done, said, error) = rewrap(&folder, &[&fourth]);
-    assert!(!done && said.is_null(), "{said}");
+    let (done, report, error) = rewrap(&folder, &[&fourth]);
+    assert!(!done && report.is_null(), "{report}");
     assert!(error.contains("the store depends on secret key"), "{error}");
 
     let server = with(&[&third]);

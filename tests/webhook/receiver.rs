@@ -19,17 +19,17 @@ pub(crate) use porchlight_support::receiver::{
 pub(crate) const BODY: &str = r#"{"event":"session.started","timestamp":"2026-11-20T10:55:00.000Z","data":{"sessionId":"ses_00000000000000000000000000","deliveryId":"d","organizationId":"org_00000000000000000000000000","externalRiderId":"r","sessionType":"delivery","status":"recording","env":"sandbox","address":{"line1":"1 High Street","city":"Bath","country":"GB","lat":51.38,"lng":-2.36},"createdAt":"2026-11-20T10:55:00.000Z","endedAt":null}}"#;
 
 /// A resolver that follows a script: each lookup returns the next line, and the last one is
-/// repeated for ever.
+/// repeated forever.
 pub(crate) struct Script {
     pub(crate) lines: Vec<Vec<&'static str>>,
-    pub(crate) asked: AtomicUsize,
+    pub(crate) lookup_count: AtomicUsize,
 }
 
 impl Script {
     pub(crate) fn new(lines: Vec<Vec<&'static str>>) -> Arc<Self> {
         Arc::new(Self {
             lines,
-            asked: AtomicUsize::new(0),
+            lookup_count: AtomicUsize::new(0),
         })
     }
 }
@@ -41,7 +41,7 @@ impl Resolver for Script {
             return Err(NameRefused::NoSuchName);
         }
         let place = self
-            .asked
+            .lookup_count
             .fetch_add(1, Ordering::SeqCst)
             .min(self.lines.len() - 1);
         Ok(self.lines[place]

@@ -96,7 +96,8 @@ async fn a_release_keeps_attempts_in_flight() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     perform(&customer, "r", "release", &sent).await;
-    // The release has reached the outbox once a message after it was tried.
+    // Once the receiver has a message that was queued after the release, the outbox has handled the
+    // release.
     let other = customer.start().await.unwrap();
     for _ in 0..400 {
         if receiver.seen() >= 2 {
@@ -120,7 +121,7 @@ async fn a_release_keeps_attempts_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_of_an_erased_session_are_gone() {
+async fn deliveries_of_an_erased_session_are_removed() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);

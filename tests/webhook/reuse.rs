@@ -22,7 +22,7 @@ fn outcome(answer: &Answer) -> (Option<Cause>, Option<u16>) {
     (answer.cause, answer.status_code)
 }
 
-/// How a receiver ends a connection.
+/// The way in which a receiver ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -138,7 +138,7 @@ async fn an_answer_that_is_not_http_is_not_repeated_on_a_new_connection() {
     assert_eq!(receiver.seen(), 2);
 }
 
-/// How an HTTP/2 receiver refuses a request.
+/// The way in which an HTTP/2 receiver refuses a request.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     Dropped,

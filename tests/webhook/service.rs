@@ -301,11 +301,11 @@ async fn deliveries_are_listed_shown_and_retried() {
     assert!(row["nextAttemptAt"].is_string());
 
     let retry = format!("{list}/retry");
-    let (status, asked) = customer
+    let (status, answer) = customer
         .post(&retry, json!({"dryRun": true, "status": "retrying"}))
         .await;
     assert_eq!(
-        (status, asked),
+        (status, answer),
         (202, json!({"count": 1, "truncated": false}))
     );
     assert_eq!(
@@ -314,8 +314,8 @@ async fn deliveries_are_listed_shown_and_retried() {
         "none has failed permanently"
     );
     let one = format!("{list}/{}", row["id"].as_str().unwrap());
-    let (status, asked) = customer.call("POST", &format!("{one}/retry"), None).await;
-    assert_eq!((status, asked), (202, json!({"count": 1})));
+    let (status, answer) = customer.call("POST", &format!("{one}/retry"), None).await;
+    assert_eq!((status, answer), (202, json!({"count": 1})));
     customer
         .row(
             &format!("{list}?sessionId={session_id}&event=session.started"),
@@ -405,8 +405,8 @@ async fn kills_lose_nothing_and_keep_the_order() {
     let mut repeats_max = 0;
     for crash in 0..crashes {
         tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
-        // Attempts that take longer than usual while others wait, as on a machine that stalls, hold slow
-        // permits beside the quick ones.
+        // Attempts that take longer than usual while others wait, as on a machine that stalls, hold
+        // slow permits in addition to the quick ones.
         let in_flight = server.metric("porchlight_webhook_in_flight").await;
         repeats_max += (in_flight.unwrap() as usize).max(ENDPOINT_IN_FLIGHT_MAX);
         server.kill();

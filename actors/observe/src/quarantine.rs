@@ -50,7 +50,7 @@ pub(super) fn keep_unreadable(unreadable: Unreadable) {
     recent.push_front(unreadable);
 }
 
-/// Parts of sessions that this process could not read, the last first, at most a hundred.
+/// Returns the parts of sessions that this process could not read, newest first, at most a hundred.
 #[must_use]
 pub fn unreadable() -> Vec<Unreadable> {
     let recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);

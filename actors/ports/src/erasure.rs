@@ -31,8 +31,8 @@ pub struct Removed<C> {
     pub next: Option<C>,
 }
 
-/// Removes personal data, and renews data that must stay. Every method may be repeated: it treats
-/// the remaining data.
+/// Removes personal data, and renews data that must stay. Every method may be repeated: the
+/// repeated call handles the remaining data.
 #[async_trait]
 pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.
@@ -93,9 +93,9 @@ pub trait Erasure: Send + Sync {
     async fn recorders(&self, after: Option<RecorderId>, limit: usize)
     -> StoreResult<RecorderPage>;
 
-    /// Removes the tenant's idempotency keys that were stored up to `until` and whose session no longer
-    /// exists. A later key may belong to a start under way, whose session is stored after its key. It
-    /// examines at most `limit` keys after `after`, which may be keys of other tenants.
+    /// Removes the tenant's idempotency keys that were stored up to `until` and whose session no
+    /// longer exists. A later key may belong to a start in progress, whose session is stored after
+    /// its key. It examines at most `limit` keys after `after`, which may be keys of other tenants.
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,

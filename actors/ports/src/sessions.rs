@@ -302,7 +302,7 @@ pub struct Unwritten {
     pub insight: bool,
 }
 
-/// Returns whether the caller knows a live session.
+/// The callback that returns whether the caller already knows a live session.
 pub type IsKnown = Arc<dyn Fn(SessionId) -> bool + Send + Sync>;
 
 /// The storage of sessions.

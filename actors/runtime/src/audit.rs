@@ -36,8 +36,8 @@ use writer::{UnreadableChains, Writer};
 enum Message {
     /// Appends this line, with its room in the tenant's share, to the tenant's chain.
     Line(Tenant, Box<(Line, OwnedSemaphorePermit)>),
-    /// Requests an answer when everything before this message was taken up: whether all lines, or
-    /// those of one tenant, are committed.
+    /// Requests an answer once the writer has handled every message before this one: whether all
+    /// lines, or those of one tenant, are committed.
     Flush(Option<Tenant>, oneshot::Sender<bool>),
 }
 

@@ -26,8 +26,8 @@ const MARK: u8 = 1;
 const LOAD_POLL: Duration = Duration::from_millis(10);
 /// The number of marks read per query.
 const PAGE: usize = 1_000;
-/// The pause before the list of changes is read again because it lacks a change, which another node
-/// has probably counted just now.
+/// The pause before the list of changes is read again if it lacks a counted change. Another node
+/// has probably just counted that change and not listed it yet.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// The error of an owner that may not write any more.
 pub(crate) const OTHER_OWNER: &str = "another node acts for this tenant's shard now";

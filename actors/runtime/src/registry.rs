@@ -112,8 +112,8 @@ pub struct Parts {
     pub scoring: ScoringPool,
     /// The shares of this node that one tenant may use.
     pub shares: ShareLimits,
-    /// The batches per second from which on the node leaves batches of sessions that nobody reads
-    /// in the journal; see [`DEFER_FROM_BATCHES_PER_SEC`].
+    /// The batches per second from which the node defers the batches of sessions without a reader;
+    /// see [`DEFER_FROM_BATCHES_PER_SEC`].
     pub defer_from_per_sec: u32,
 }
 

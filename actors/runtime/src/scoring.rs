@@ -209,7 +209,7 @@ impl ScoringPool {
         lock(&self.inner.queue).in_first_attempt()
     }
 
-    /// Begins no further scores. Those under way continue until their arbiters stop.
+    /// Begins no further scores. Running scores continue until their arbiters stop.
     pub(crate) fn close(&self) {
         lock(&self.inner.actors).clear();
     }

@@ -8,8 +8,8 @@ use porchlight_ports::Ownership;
 use porchlight_schema::ids::{Shard, ShardSet};
 use porchlight_schema::limits::SHARDS;
 
-/// The shards of this process, as sessions or webhooks see them. Each has marks of its own for the
-/// shards that it releases.
+/// The shards of this process, as sessions or webhooks see them. Sessions and webhooks mark the
+/// shards that they release separately.
 pub(crate) struct OwnShards {
     ownership: Arc<dyn Ownership>,
     /// One mark for each shard that is being released.

@@ -14,8 +14,9 @@ use tokio_util::time::{DelayQueue, delay_queue};
 /// A handle to a timer wheel.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
-    // Without a capacity. The senders are sessions and tenants, which are bounded where they are
-    // admitted; each arms its key once for each input, and the wheel only inserts into a map.
+    // The channel has no capacity. Its senders are sessions and tenants, whose number is bounded at
+    // their admission; each arms its key once for each input, and the wheel only inserts into a
+    // map.
     arms: mpsc::UnboundedSender<(K, Duration)>,
 }
 

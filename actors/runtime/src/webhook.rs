@@ -288,7 +288,7 @@ impl Webhooks {
     }
 
     /// Sends a test event once, immediately, through the same guards and with the same signatures
-    /// as other messages. Works while the endpoint is disabled.
+    /// as other messages. The call also works while the endpoint is paused.
     ///
     /// # Errors
     ///

@@ -418,8 +418,8 @@ mod tests {
         tally
     }
 
-    /// Silences cut a drive of 200 s into pieces of 80 s at most, so no event can match it. The
-    /// pieces that are found are no false drives either, but a drive elsewhere is one.
+    /// Silences cut a drive of 200 s into pieces of 80 s at most, so no event can match it.
+    /// Detected pieces do not count as false drives either, but a drive elsewhere does.
     #[test]
     fn a_label_that_silences_cut_is_reported_apart() {
         let silences = [(180.0, 220.0), (290.0, 400.0)];

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_group_is_refused() {
+    fn a_line_that_is_not_a_group_is_refused() {
         for line in ["", "nyc 15 1", "nyc 25 1 1 1", "nyc 1 1 2 1"] {
             let text = format!("nyc 1 1 1 1\n{line}\n");
             assert_eq!(Rows::read(&text).unwrap_err().line, 2, "{line}");

@@ -85,8 +85,8 @@ pub struct InsightMetricsView {
 }
 
 impl InsightMetricsView {
-    /// Returns the metrics in whole seconds; `None` when no time is known, for then the insight
-    /// leaves `metrics` out.
+    /// Returns the metrics in whole seconds, or `None` if no time is known. The insight then omits
+    /// `metrics`.
     #[must_use]
     pub fn of(metrics: &Metrics) -> Option<Self> {
         (!metrics.is_empty()).then(|| Self {

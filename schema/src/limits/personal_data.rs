@@ -30,14 +30,14 @@ pub const AUDIT_GATHER_MS: u64 = 200;
 pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
 /// Maximum number of tenants whose lines a node commits at the same time.
 pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
-/// The first pause before a node tries again to append to an audit log, milliseconds. Each further one is twice
-/// as long, up to [`AUDIT_RETRY_MS_MAX`].
+/// The first pause before a node retries an append to an audit log, milliseconds. Each further one
+/// is twice as long, up to [`AUDIT_RETRY_MS_MAX`].
 pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
-/// The longest pause before a node tries again to append to an audit log, milliseconds.
+/// The longest pause before a node retries an append to an audit log, milliseconds.
 pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
-/// The interval at which a node tries again to append to an audit log with an unreadable row.
+/// The interval at which a node retries the appends to an audit log with an unreadable row.
 pub const AUDIT_SET_ASIDE_RETRY_MS: u64 = 2_000;
 /// Maximum number of groups that one page of the audit log reads.
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
@@ -63,10 +63,10 @@ pub const TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 2;
 /// Maximum number of restrictions and releases that change a mark on one node at the same time, at
 /// most one of each tenant.
 pub const PRIVACY_IMMEDIATE_AT_ONCE_MAX: usize = 2;
-/// The pause before a failed privacy request is tried again, milliseconds. It doubles with each
-/// further failure.
+/// The pause before a failed privacy request is retried, milliseconds. It doubles with each further
+/// failure.
 pub const PRIVACY_RETRY_MS: u64 = 1_000;
-/// The longest pause before a failed privacy request is tried again, milliseconds.
+/// The longest pause before a failed privacy request is retried, milliseconds.
 pub const PRIVACY_RETRY_MS_MAX: u64 = 30_000;
 /// The time after which the owner removes the entry of an open privacy request that does not exist,
 /// because it was interrupted while it was submitted, milliseconds: 24 hours.

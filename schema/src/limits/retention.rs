@@ -17,9 +17,10 @@ const _: () = assert!(
 /// Longest time from the creation of a session to its end that the retention chosen by an
 /// organization expects. Sessions that live longer are kept for `store.retention`.
 pub const RETENTION_SESSION_LIFE_MS: i64 = 3 * 24 * 3600 * 1000;
-/// Time by which a sweep of the chosen retention advances between two checks that it may go on.
+/// Time by which a sweep of the chosen retention advances between two checks of whether it may
+/// continue.
 pub const RETENTION_STEP_MS: i64 = 3600 * 1000;
-/// Time after which a process looks again for sessions whose rows must be renewed because a
+/// Time between two searches of a process for sessions whose rows must be renewed because a
 /// restriction or a legal hold keeps them. Rows are renewed when half of their life is over.
 pub const RENEWAL_PASS_EVERY_MS: i64 = DAY_MS;
 const _: () = assert!(

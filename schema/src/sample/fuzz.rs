@@ -172,6 +172,6 @@ fn any_input_is_read_or_refused() {
         }
     }
     eprintln!("{inputs} inputs, {bytes} bytes, {readable} of them readable");
-    // If all inputs were broken, only the first check would be tested.
+    // If every input were malformed, the run would test only the first check.
     assert!(readable as u64 > inputs / 20, "{readable}");
 }

@@ -23,7 +23,7 @@ pub enum SourceError {
     /// `x-problems` names a code that does not exist.
     #[error("unknown problem code: {0}")]
     UnknownCode(String),
-    /// `x-credentials` names something else than `secret`, `client` or `sessionToken`.
+    /// `x-credentials` names anything other than `secret`, `client` or `sessionToken`.
     #[error("unknown kind of credential: {0}")]
     UnknownCredential(String),
     /// An operation lacks a part.

@@ -253,7 +253,7 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
         429 | 503 => &["Retry-After"],
         _ => &[],
     };
-    // There is no rate to report until the credential is known.
+    // The service cannot report a rate before it knows the credential.
     let rate: &[&str] = match status {
         401 | 405 => &[],
         _ => &["RateLimit", "RateLimit-Policy"],

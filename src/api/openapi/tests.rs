@@ -229,7 +229,7 @@ fn schemas_are_compatible_with_code_generators() {
 #[test]
 fn each_problem_code_has_a_model_of_its_own() {
     for code in Code::ALL {
-        // An unknown path is answered with it, and has no place in a document of paths.
+        // This code answers unknown paths, which no document lists.
         if code.as_str() == "not_found" {
             continue;
         }

@@ -191,8 +191,8 @@ pub(super) async fn remove(call: RequestContext) -> Result<HttpResponse, Problem
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Makes a new secret. 200: the configuration with it, and until when the previous one signs; a repeat by
-/// `Idempotency-Key` gets the same answer.
+/// Creates a new secret. 200: the configuration with the secret, and the time until which the
+/// previous one signs; a repeat by `Idempotency-Key` gets the same answer.
 ///
 /// # Errors
 ///

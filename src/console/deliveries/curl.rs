@@ -3,7 +3,7 @@
 
 use porchlight_ports::DeliveryRow;
 
-/// Builds the command. It contains nothing of the secret.
+/// Builds the command. It does not contain the secret.
 pub(super) fn command(row: &DeliveryRow, url: &str, body: &str) -> String {
     let queued = &row.queued;
     let headers = [

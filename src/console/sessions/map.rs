@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn without_places_near_the_door_there_is_no_near_map() {
+    fn without_positions_near_the_door_there_is_no_near_map() {
         let far = Place {
             east_m: 900.0,
             north_m: 0.0,

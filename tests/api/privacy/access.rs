@@ -170,10 +170,12 @@ async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day()
         .get(before, &server.keys.secret)
         .await
         .is_problem(403, "forbidden");
-    let asked = server
+    let refused_request = server
         .request(Method::GET, &path)
         .header("Accept", "application/json");
-    Answer::of(asked).await.is_problem(406, "not_acceptable");
+    Answer::of(refused_request)
+        .await
+        .is_problem(406, "not_acceptable");
     let more = format!("{path}&more=1");
     let answer = Answer::of(server.request(Method::GET, &more)).await;
     let faults = answer.is_problem(422, "invalid_parameter").faults();

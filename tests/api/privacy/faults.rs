@@ -68,9 +68,10 @@ async fn an_unreadable_mark_keeps_the_data_of_its_session_and_of_no_other() {
 }
 
 #[actix::test]
-async fn a_request_whose_step_panics_is_tried_again_and_holds_no_permit() {
+async fn a_request_whose_step_panics_is_retried_and_holds_no_permit() {
     let server = Server::with(config()).await;
-    // As many panics as one organization has permits, one for each request.
+    // One panic for each permit of the organization: the requests that have the permits panic once
+    // each.
     let panics_left = AtomicU32::new(TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX as u32);
     let settings = PrivacySettings {
         erasure_delay_ms: 0,

@@ -159,7 +159,7 @@ async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
 async fn write_hold(server: &Server, tenant: Tenant, session_id: SessionId) {
     let mut place = vec![1];
     place.extend(tenant.organization_id.to_bytes());
-    // The sandbox.
+    // The byte of the sandbox environment.
     place.push(0);
     place.extend(Subject::SessionId(session_id).key());
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
@@ -168,16 +168,16 @@ async fn write_hold(server: &Server, tenant: Tenant, session_id: SessionId) {
     assert!(written.await.unwrap());
 }
 
-/// Writes a hold as a process does that does not see the mark of a running erasure.
+/// Writes a hold like a process that does not see the mark of a running erasure.
 pub(super) async fn hold_unseen(server: &Server, session_id: &str) {
     write_hold(server, tenant(server).await, session_id.parse().unwrap()).await;
-    count_marks_anew(server).await;
+    invalidate_known_marks(server).await;
 }
 
-/// Counts a change of marks, after which each process reads all marks.
-async fn count_marks_anew(server: &Server) {
+/// Changes the count of mark changes, so that each process reads all marks again.
+async fn invalidate_known_marks(server: &Server) {
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
-    // The document that counts changes may change at the same time.
+    // Another write may change the count at the same time.
     for _ in 0..1_000 {
         let counted = server.store.document(marks, vec![0]).await.unwrap();
         let more = Some(u64::MAX.to_be_bytes().to_vec());
@@ -230,7 +230,7 @@ async fn an_organization_has_a_bounded_number_of_marks() {
     for number in 1..PRIVACY_MARKS_MAX as u128 {
         write_hold(&server, tenant, SessionId::new(TimestampMs(1), number)).await;
     }
-    count_marks_anew(&server).await;
+    invalidate_known_marks(&server).await;
     let marks = async || server.service.restrictions().marks.count(tenant);
     while marks().await < PRIVACY_MARKS_MAX {
         tokio::time::sleep(Duration::from_millis(10)).await;

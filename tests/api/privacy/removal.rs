@@ -83,7 +83,7 @@ async fn a_hold_of_a_session_that_is_being_removed_is_not_acknowledged() {
     assert_eq!(read(&server, &session.id).await, 404);
     let gone = hold(&server, Method::PUT, &session.id).await;
     gone.is_problem(404, "session_not_found");
-    // The mark of the hold is gone, too: nobody could release it.
+    // The mark of the hold is removed, too, because it could not be released any more.
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
     let marks = server.store.documents(marks, None, 10).await.unwrap();
     // A mark's key ends with the hash of its subject.
@@ -201,7 +201,8 @@ async fn losing_server() -> (Server, Arc<OwnsUntilGone>) {
     (server, ownership)
 }
 
-/// Removes the rows of a session from the lists, as an erasure on CQL did that was killed before the last row.
+/// Removes the rows of a session from the lists, like an erasure on CQL that was killed before it
+/// removed the last row.
 async fn unlist(server: &Server, session_id: SessionId) {
     let write = server.store.committer().write(move |txn| {
         let rows = txn.rows(&Scan::keys(KeyRange::prefix([]), usize::MAX))?;
@@ -227,7 +228,7 @@ async fn a_removal_that_was_interrupted_is_finished_without_the_lists() {
     *ownership.session.lock().unwrap() = Some(first.id.parse().unwrap());
     assert_eq!(sweep(&server).await.sessions, 1);
     assert!(server.store.find(left_id).await.unwrap().is_some());
-    // The process has announced what it removes, so that nobody can hold it any more.
+    // The process has stored the removal, so the session can no longer be put under a hold.
     let waiting = hold(&server, Method::PUT, &left.id).await;
     waiting.is_problem(503, "overloaded");
     unlist(&server, left_id).await;

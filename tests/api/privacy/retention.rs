@@ -153,7 +153,7 @@ async fn a_held_session_keeps_everything_until_the_hold_is_released() {
 }
 
 #[actix::test]
-async fn a_sweep_keeps_a_session_that_another_node_holds_since_just_now() {
+async fn a_sweep_keeps_a_session_that_another_node_has_just_put_under_a_hold() {
     // This server reads marks only when it needs them.
     let server = Server::with(config()).await;
     let session = server.scored_session().await;
@@ -200,7 +200,8 @@ async fn lines_of_the_audit_log_expire_after_the_chosen_retention() {
     assert!(sweep(&server).await.audit_groups >= 1);
     assert_eq!(audit_lines(&server).await, 1);
     assert_eq!(sweep(&server).await, Swept::default());
-    // The missing lines are not taken for removed ones, even if lines are kept longer from now on.
+    // The check accepts that the expired lines are missing, even if lines are kept longer from now
+    // on.
     choose(&server, json!({})).await;
     read().await;
     assert_eq!(audit_lines(&server).await, 3);
@@ -247,7 +248,7 @@ async fn a_session_with_an_unreadable_row_does_not_stop_the_sweep() {
 }
 
 #[actix::test]
-async fn an_unreadable_policy_does_not_keep_the_sweep_from_other_organizations() {
+async fn an_unreadable_policy_does_not_stop_the_sweep_of_other_organizations() {
     let server = server(0).await;
     completed_session_of_other(&server).await;
     choose(&server, json!({ "telemetryDays": 1 })).await;

@@ -34,7 +34,7 @@ async fn positions_from_before_the_session_are_counted_as_dropped() {
 }
 
 #[actix::test]
-async fn a_first_position_from_the_future_costs_no_other_one() {
+async fn a_first_position_from_the_future_drops_no_other_position() {
     let server = Server::start().await;
     let recorder = create(&server, &body()).await;
     position(&server, &recorder, 7_200).await;

@@ -1,5 +1,5 @@
-//! Tests that a delivery pushed by an app equals the one sent by a phone of the API's own: the same
-//! events within a second, the same scores within a hundredth.
+//! Tests that a delivery that an app pushes gives the same result as the same delivery sent through
+//! the API: the same events within a second, and the same scores within a hundredth.
 
 use porchlight_ports::Clock;
 use porchlight_sim::{Delivery, Kind, ParameterSet, Reading, Sample, Scenario};
@@ -108,7 +108,7 @@ fn address(delivery: &Delivery) -> Value {
     delivery.start["address"].clone()
 }
 
-/// Returns the insight of the delivery as the API's own phone sends it.
+/// Returns the insight of the delivery when it is sent through the API.
 pub(crate) async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
     let started_at = porchlight_schema::time::TimestampMs(begins_ms(server));
     let start = json!({
@@ -235,7 +235,8 @@ pub(super) fn assert_alike(pushed: &Value, native: &Value, about: &str) {
 #[actix::test]
 async fn sensor_logger_gives_the_same_result_as_the_api() {
     for kind in [Kind::Stairs, Kind::Elevator, Kind::House, Kind::Gate] {
-        // Each on its own service, so that nothing is known in advance of the place or the trace.
+        // Each delivery has its own service, which knows neither the place nor the trace in
+        // advance.
         let (of_app, of_api) = (Server::start().await, Server::start().await);
         let delivery = delivery(kind);
         // The word by which the app ends the session is its last sample.

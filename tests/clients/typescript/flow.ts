@@ -20,7 +20,7 @@ function good<T>(answer: { data?: T; error?: Schemas["Problem"]; response: Respo
   return answer.data;
 }
 
-/** What `read` gives once it gives something, within half a minute. */
+/** Returns the result of `read` once there is one, within half a minute. */
 async function until<T>(read: () => Promise<T | undefined>): Promise<T> {
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const value = await read();

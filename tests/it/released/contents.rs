@@ -194,8 +194,8 @@ fn learned_value(key: &str, bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// Returns the first expected part that the found value lacks; a field added by a later version is
-/// no difference.
+/// Returns the first expected part that the found value lacks; a field added by a later version
+/// does not count as a difference.
 pub(super) fn difference(expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {

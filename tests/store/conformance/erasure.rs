@@ -283,7 +283,7 @@ async fn erase_keys(subject: &dyn Subject, tenant: Tenant, until: TimestampMs) -
     }
 }
 
-pub async fn idempotency_keys_of_erased_sessions_are_gone_or_expire(subject: &dyn Subject) {
+pub async fn idempotency_keys_of_erased_sessions_are_removed_or_expire(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let start = start(tenant, T0);
     let idempotency = Idempotency {

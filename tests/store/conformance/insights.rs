@@ -233,7 +233,7 @@ pub async fn revisions_follow_each_other(subject: &dyn Subject) {
     );
 }
 
-pub async fn of_concurrent_revisions_one_is_committed(subject: &dyn Subject) {
+pub async fn one_of_several_concurrent_revisions_is_committed(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     subject.put_endpoint(tenant, true).await;
     let start = start(tenant, T0);

@@ -104,7 +104,7 @@ pub async fn acknowledged_and_missing_batches_are_reported(subject: &dyn Subject
     assert_eq!(reported(1).await, (1_000_001, vec![(5, 999_999)]));
 }
 
-pub async fn of_concurrent_bodies_one_is_taken(subject: &dyn Subject) {
+pub async fn one_of_several_concurrent_bodies_is_stored(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     for seq in 0..8 {
         let tasks: Vec<_> = (0..8)

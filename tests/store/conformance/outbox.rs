@@ -326,13 +326,13 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
         session_id: queue.sessions[0],
         again: false,
     };
-    let asked = async || {
+    let requested_retries = async || {
         let listing = outbox
             .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
             .await;
         listing.unwrap().manual
     };
-    assert_eq!(asked().await, [request]);
+    assert_eq!(requested_retries().await, [request]);
     // The customer's request counts while the webhook is paused, too.
     for enabled in [false, true] {
         let stored = outbox.endpoint(tenant).await.unwrap().unwrap();
@@ -350,7 +350,7 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
     let mut change = one(failed, delivered(failed), Some(report(None)));
     change.manual_done = Some(request);
     assert_eq!(queue.commit(0, change).await, []);
-    assert_eq!(asked().await, []);
+    assert_eq!(requested_retries().await, []);
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
     assert_eq!(lane.await.unwrap().manual, None, "it is answered");
     assert_eq!(queue.status(id).await, DeliveryStatus::Delivered);
@@ -454,7 +454,7 @@ pub async fn deliveries_to_retry_are_listed_oldest_first_and_requested(subject: 
         let ids: Vec<_> = rows.unwrap().iter().map(|row| row.queued.id).collect();
         assert_eq!(ids, queue.firsts_of(places));
     }
-    let asked = async || {
+    let requested_retries = async || {
         let listing = outbox.listing(tenant, queue.endpoint_id, None, None, None, 10);
         let mut ids: Vec<_> = listing
             .await
@@ -466,11 +466,15 @@ pub async fn deliveries_to_retry_are_listed_oldest_first_and_requested(subject: 
         ids.sort_unstable();
         ids
     };
-    assert_eq!(asked().await, [], "looking asks for nothing");
+    assert_eq!(
+        requested_retries().await,
+        [],
+        "a read of deliveries requests no retry"
+    );
     let chosen = outbox.retryable(tenant, &failed, 10, None).await.unwrap();
     let count = outbox.request_retries(tenant, chosen, T0.plus_ms(80)).await;
     assert_eq!(count.unwrap(), 2);
-    assert_eq!(asked().await, queue.firsts_of(&[1, 4]));
+    assert_eq!(requested_retries().await, queue.firsts_of(&[1, 4]));
 }
 
 pub async fn an_outbox_reports_its_depth(subject: &dyn Subject) {

@@ -174,7 +174,7 @@ pub async fn the_first_end_counts(subject: &dyn Subject) {
     );
 }
 
-pub async fn of_concurrent_ends_one_is_first(subject: &dyn Subject) {
+pub async fn one_of_several_concurrent_ends_is_first(subject: &dyn Subject) {
     let (store, start) = (subject.store(), start(tenant(), T0));
     let id = start.session_id;
     store.start(new_session(&start)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Tests the rows that a process which serves alone keeps instead of reading them, and that this loses nothing when another process writes or takes
-//! over.
+//! Tests that a process that serves alone reads none of the rows that it has written, and that this
+//! loses nothing when another process writes or takes over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,17 +27,17 @@ use crate::fixtures::{
 
 /// The shard of all sessions.
 const SHARD: Shard = Shard(7);
-/// Longer than an earlier process may begin operations.
+/// Longer than the time for which an earlier process may still begin operations.
 const EARLIER_MS: i64 = 60_000;
 
-/// How often a test looks whether rows are removed before it fails.
+/// The number of times that a test checks whether rows are removed before it fails.
 const REMOVAL_POLLS_MAX: usize = 600;
 
-/// A clock whose uptime only a test advances, so that no knowledge becomes too old on a busy machine.
+/// A clock whose uptime only a test advances, so that no cached row expires on a busy machine.
 #[derive(Default)]
-struct Standing(AtomicI64);
+struct ManualUptime(AtomicI64);
 
-impl Clock for Standing {
+impl Clock for ManualUptime {
     fn now(&self) -> TimestampMs {
         now()
     }
@@ -57,7 +57,7 @@ struct Alone {
 
 /// Opens the store as the only process, and waits until it has verified that no other process writes.
 pub async fn serve_alone(keyspace: &str) -> Option<Arc<CqlStore>> {
-    let clock = Arc::<Standing>::default();
+    let clock = Arc::<ManualUptime>::default();
     let store = serve(keyspace, &clock).await?;
     let is_known = async || {
         let start = start(tenant(), now());
@@ -139,7 +139,7 @@ impl Alone {
         self.store.to_score(ShardSet::ALL, None, 99).await.unwrap()
     }
 
-    /// Opens a store that writes beside this process.
+    /// Opens the store as a second process that writes to the keyspace.
     async fn other(&self) -> Arc<CqlStore> {
         let options = options(self.keyspace.clone()).unwrap();
         let store = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
@@ -221,7 +221,7 @@ async fn a_process_that_serves_alone_reads_nothing_that_it_has_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_write_of_a_part_is_known() {
+async fn a_written_part_is_no_longer_known_as_unwritten() {
     let Some(alone) = Alone::open().await else {
         return;
     };
@@ -267,7 +267,7 @@ async fn every_write_of_a_part_is_known() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_process_has_written_is_found() {
+async fn writes_of_another_process_are_found() {
     let Some(alone) = Alone::open().await else {
         return;
     };

@@ -1,5 +1,4 @@
-//! Tests that partitions of journals and lists of sessions have a bound, whatever the ids, and that sessions from before the
-//! nodes agreed on the bound stay complete.
+//! Tests that partitions are bounded for any ids, and that earlier sessions stay complete.
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -452,11 +451,12 @@ async fn nodes_change_to_bounded_partitions_while_sessions_run() {
     let batches = JOURNAL_PARTITION_BATCHES_MAX + 10;
     for round in 0.. {
         add(&nodes[round % 2], tenant, once(SystemClock.now()), &mut all).await;
-        // The first session goes on through the change; the others have more batches than a bounded partition.
+        // The first session continues across the change; the others have more batches than a
+        // bounded partition.
         let (_, first) = *all.keys().next().unwrap();
         let (_, newest) = *all.keys().next_back().unwrap();
-        let going_on = 1_000 + 4 * round as u32;
-        for seq in (0..batches).chain(going_on..going_on + 4) {
+        let continued = 1_000 + 4 * round as u32;
+        for seq in (0..batches).chain(continued..continued + 4) {
             let id = if seq < batches { newest } else { first };
             let node = &nodes[(seq % 2) as usize];
             let appended = node.append(id, seq, batch(seq), T0).await.unwrap();

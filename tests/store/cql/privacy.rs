@@ -1,5 +1,5 @@
-//! Tests that nothing brings erased or replaced data back, whatever the clocks of the nodes are, and that
-//! released messages are found.
+//! Tests that nothing brings erased or replaced data back, even if the clocks of the nodes differ,
+//! and that released messages are found.
 
 use porchlight_core::retention::TRACE_ROW;
 use porchlight_ports::{Clock, Erasure, Insights, Outbox, SessionFilter, Sessions};

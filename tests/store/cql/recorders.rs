@@ -1,4 +1,4 @@
-//! Tests that a recorder is kept for a day after its link expires, whatever the retention is.
+//! Tests that a recorder is kept for a day after its link expires, regardless of the retention.
 
 use porchlight_ports::{Clock, Recorders};
 use porchlight_schema::ids::RecorderId;

@@ -19,9 +19,9 @@ const HOUR_MS: i64 = 3_600_000;
 const SHARDS: u64 = 256;
 
 /// A wall clock that differs from the machine's by these milliseconds.
-struct Differs(i64);
+struct ShiftedClock(i64);
 
-impl Clock for Differs {
+impl Clock for ShiftedClock {
     fn now(&self) -> TimestampMs {
         SystemClock.now().plus_ms(self.0)
     }
@@ -37,7 +37,7 @@ async fn serve(keyspace: &str, differs_ms: i64) -> Option<Arc<CqlStore>> {
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
-    let clock = Arc::new(Differs(differs_ms));
+    let clock = Arc::new(ShiftedClock(differs_ms));
     let store = CqlStore::open(options(keyspace.to_owned())?, role, clock).await;
     Some(store.unwrap())
 }
@@ -47,7 +47,7 @@ async fn run(store: &CqlStore, differs_ms: i64, sessions: usize, live: usize) ->
     let tenant = tenant();
     let mut left = Vec::new();
     for number in 0..sessions {
-        let at = Differs(differs_ms).now();
+        let at = ShiftedClock(differs_ms).now();
         let start = start(tenant, at);
         let id = start.session_id;
         store.start(new_session(&start)).await.unwrap();
@@ -66,7 +66,8 @@ async fn run(store: &CqlStore, differs_ms: i64, sessions: usize, live: usize) ->
     left
 }
 
-/// Waits until the processes have removed the rows that lead to finished sessions, so that these rows of live sessions are left.
+/// Waits until the processes have removed the rows that lead to finished sessions, so that only
+/// those of live sessions are left.
 async fn await_removal(keyspace: &str, live: usize) {
     let session = connect(keyspace).await;
     let count = async |select: &str| {
@@ -80,7 +81,7 @@ async fn await_removal(keyspace: &str, live: usize) {
     }
 }
 
-/// Looks for all work, as at a take-over, and returns the live sessions and the cost.
+/// Searches for all work, as in a failover, and returns the live sessions and the cost.
 async fn scan_for_work(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     let before = store.statements();
     let live = store.live(ShardSet::ALL, None, 1_000).await.unwrap();
@@ -90,8 +91,9 @@ async fn scan_for_work(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     (live, store.statements() - before)
 }
 
-/// Looks for live sessions but these, as an owner does periodically, and returns them and the cost.
-async fn look_for_unknown(
+/// Searches for live sessions other than the known ones, as an owner does periodically, and returns
+/// them and the cost.
+async fn scan_for_unknown(
     store: &CqlStore,
     known: &[SessionId],
 ) -> (Vec<SessionId>, StatementCounts) {
@@ -116,7 +118,8 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
         run(&store, differs_ms, 20, 0).await;
         store.close().await;
     }
-    // An owner looks once after they have ended, and remembers up to which hour nothing is left.
+    // An owner searches once after they have ended, and stores the hour up to which no session is
+    // left.
     let store = serve(&keyspace, 0).await.unwrap();
     let (_, first) = scan_for_work(&store).await;
     let (live, second) = scan_for_work(&store).await;
@@ -130,9 +133,9 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
     let taking = serve(&keyspace, 0).await.unwrap();
     let (live, taken) = scan_for_work(&taking).await;
     assert_eq!(live, expected);
-    let (unknown, again) = look_for_unknown(&taking, &[]).await;
+    let (unknown, again) = scan_for_unknown(&taking, &[]).await;
     assert_eq!(unknown, expected);
-    let (unknown, known) = look_for_unknown(&taking, &expected[1..]).await;
+    let (unknown, known) = scan_for_unknown(&taking, &expected[1..]).await;
     assert_eq!(unknown, expected[..1]);
     println!("| scan_for_work | reads | scans | writes | rows |");
     for (name, counts) in [

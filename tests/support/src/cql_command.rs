@@ -22,9 +22,10 @@ const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M 
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
 
-/// Options for a server whose tables come and go with the tests, and that no test kills: a changed table
-/// stays in memory instead of being flushed, and has no beans. This halves the processor time of a new
-/// keyspace. A killed node would start without the tables that it had not flushed.
+/// Options for a server whose tables come and go with the tests, and that no test kills: a changed
+/// table stays in memory instead of being flushed, and no JMX beans are registered. This halves the
+/// processor time of a new keyspace. A killed node would start without the tables that it had not
+/// flushed.
 const SHARED: &str = "-Dcassandra.test.flush_local_schema_changes=false \
     -Dorg.apache.cassandra.disable_mbean_registration=true";
 

@@ -163,7 +163,7 @@ impl CqlServer {
     /// printed then.
     pub fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
-        or_left_out(SERVER.get_or_init(Self::find).as_ref())
+        or_skip(SERVER.get_or_init(Self::find).as_ref())
     }
 
     /// Returns a keyspace name that no other run uses.
@@ -185,7 +185,7 @@ impl CqlServer {
     /// Starts a server with a dedicated single node and these additional settings. Returns `None`
     /// if no server can be started. It accepts connections before it authenticates clients.
     pub fn start_with_settings(settings: impl FnOnce(&str) -> String) -> Option<Self> {
-        let libraries = or_left_out(libraries())?;
+        let libraries = or_skip(libraries())?;
         let (hosts, name) = next_hosts(1);
         let sites = [Site::at(&hosts[0])];
         let settings = settings(&hosts[0]);
@@ -194,7 +194,7 @@ impl CqlServer {
 
     /// Starts a separate server with `count` nodes. Returns `None` if no server can be started.
     pub fn start_nodes(count: u32) -> Option<Self> {
-        let libraries = or_left_out(libraries())?;
+        let libraries = or_skip(libraries())?;
         let (hosts, name) = next_hosts(count);
         let sites: Vec<_> = hosts.iter().map(|host| Site::at(host)).collect();
         let server = Self::started(&Plan::dedicated(libraries, &sites, &name, "")).unwrap();
@@ -212,7 +212,7 @@ impl CqlServer {
         names: &[&str],
         mut start_proxy: impl FnMut(SocketAddr, SocketAddr),
     ) -> Option<Self> {
-        let libraries = or_left_out(libraries())?;
+        let libraries = or_skip(libraries())?;
         let (addresses, name) = next_hosts(u32::try_from(2 * names.len()).unwrap());
         let (hosts, dialled) = addresses.split_at(names.len());
         let places = names.iter().zip(hosts.iter().zip(dialled));
@@ -280,7 +280,7 @@ impl CqlServer {
 
 /// Returns the found value. Otherwise prints the reason, and fails the test if a server is
 /// required.
-fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
+fn or_skip<T>(found: Result<T, &String>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(reason) => {
@@ -338,8 +338,8 @@ fn fetched_libraries() -> Result<PathBuf, String> {
         .output()
         .map_err(|error| error.to_string())?;
     if !fetching.status.success() {
-        let said = String::from_utf8_lossy(&fetching.stdout);
-        return Err(format!("Maven cannot fetch the server: {said}"));
+        let output = String::from_utf8_lossy(&fetching.stdout);
+        return Err(format!("Maven cannot fetch the server: {output}"));
     }
     std::fs::write(fetched, "").map_err(|error| error.to_string())?;
     Ok(libraries)

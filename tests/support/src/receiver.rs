@@ -160,7 +160,7 @@ impl Receiver {
     }
 
     /// Starts a receiver that answers each request of a connection with the next of these answers,
-    /// and repeats the last one for ever.
+    /// and repeats the last one forever.
     pub async fn answering(authority: &Authority, answers: Vec<String>) -> Self {
         let next = Arc::new(AtomicUsize::new(0));
         Self::start(authority, Shown::Good, move |mut stream, log| {

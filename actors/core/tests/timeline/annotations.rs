@@ -202,7 +202,7 @@ fn a_ride_without_motion_is_found_by_its_height() {
 }
 
 #[test]
-fn a_look_round_at_the_turn_is_not_a_visit() {
+fn a_short_look_around_at_the_turn_is_not_a_visit() {
     let script = [
         (NORTH, 60),
         (Act::Stay, 11),

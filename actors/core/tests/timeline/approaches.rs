@@ -98,7 +98,7 @@ fn a_rest_outside_ends_the_return() {
 /// Behind the main door the platform locates the phone 40 m back, with an accuracy of 45 m. Such a
 /// fix shows no direction.
 #[test]
-fn a_decayed_fix_behind_a_gate_is_no_way_back() {
+fn a_decayed_fix_behind_a_gate_is_not_a_way_back() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -140,7 +140,7 @@ fn a_rare_fix_does_not_show_a_building() {
 /// Two gates are a few steps apart. The second door swings the pressure by 1.7 m of height for two
 /// seconds. An elevator would stay at its height.
 #[test]
-fn a_pressure_leap_at_a_door_is_no_elevator() {
+fn a_pressure_leap_at_a_door_is_not_an_elevator() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -179,7 +179,7 @@ fn a_hesitation_before_a_gate_hides_no_gate() {
 /// The courier forgot the parcel, turns round in the street, fetches it at the van, and walks to
 /// the house beside it.
 #[test]
-fn fetching_a_forgotten_parcel_is_no_gate() {
+fn fetching_a_forgotten_parcel_is_not_a_gate() {
     let script = [
         (DRIVE, 60),
         (Act::Stay, 12),
@@ -195,7 +195,7 @@ fn fetching_a_forgotten_parcel_is_no_gate() {
 
 /// The session is stopped five seconds after the stay at a house's front door.
 #[test]
-fn a_door_at_the_end_of_a_session_is_no_gate() {
+fn a_door_at_the_end_of_a_session_is_not_a_gate() {
     let script = [(Act::Stay, 20), (NORTH, 40), (Act::Stay, 30), (NORTH, 5)];
     let events = found((0.0, 55.0), &script, |_| {});
     assert_gates(&events, &[]);
@@ -205,7 +205,7 @@ fn a_door_at_the_end_of_a_session_is_no_gate() {
 /// nobody opens for half a minute. On the way back the courier turns into the street after 10 s, so
 /// that the last of the 20 s leads to the side.
 #[test]
-fn a_stay_at_the_front_door_is_no_gate() {
+fn a_stay_at_the_front_door_is_not_a_gate() {
     let west = Act::Walk { heading_deg: 270.0 };
     let script = [
         (Act::Stay, 20),
@@ -222,7 +222,7 @@ fn a_stay_at_the_front_door_is_no_gate() {
 /// The courier stays at the door of the address for a while and walks back. The fixes of 30 m show no direction over
 /// 14 m, no sign of a passage follows, and the way on is as long as the way there.
 #[test]
-fn a_stay_with_coarse_fixes_at_the_address_is_no_gate() {
+fn a_stay_with_coarse_fixes_at_the_address_is_not_a_gate() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 11),

@@ -52,7 +52,7 @@ fn assert_drives_from(events: &[Event], start_ms: u32) {
 /// A van crawls away at 3 m/s on a smooth road. The courier sits still in it, and the receiver
 /// measures the speed.
 #[test]
-fn a_slow_vehicle_is_no_stay() {
+fn a_slow_vehicle_is_not_a_stay() {
     for seed in 1..6 {
         let mut all = samples(&departure(3.0), Phone::ALL, seed);
         // The wheels are quiet: only the engine shakes the phone.
@@ -137,7 +137,7 @@ fn a_swing_of_the_pocket_hides_no_walk() {
 /// At the door of a house the courier lifts the phone and lowers it again. The phone has no
 /// barometer, and its fixes of 4 m show the open sky, which no cabin has.
 #[test]
-fn moving_hands_under_the_sky_are_no_elevator() {
+fn moving_hands_under_the_sky_are_not_an_elevator() {
     let script = [
         (Act::Stay, 10),
         (NORTH, 30),

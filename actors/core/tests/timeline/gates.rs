@@ -98,7 +98,7 @@ fn a_search_beside_the_vehicle_hides_no_gate() {
 /// The phone lies at the driver's seat while the courier walks 9 m round a long van, fetches the
 /// parcel at its rear doors, and walks on to the house. The pause at the doors is no gate.
 #[test]
-fn fetching_the_parcel_behind_a_long_van_is_no_gate() {
+fn fetching_the_parcel_behind_a_long_van_is_not_a_gate() {
     let east = Act::Walk { heading_deg: 90.0 };
     let drive = Act::Drive {
         mps: 8.0,
@@ -216,7 +216,7 @@ fn a_main_door_at_the_foot_of_the_stairs_is_a_gate() {
 /// The courier waits at the street gate, climbs a ramp of 1.6 m in 8 s, and rings at the house. The
 /// height changed on the way and not at rest, so the gate was no wait for an elevator.
 #[test]
-fn a_ramp_behind_a_gate_is_no_elevator() {
+fn a_ramp_behind_a_gate_is_not_an_elevator() {
     let ramp = Act::Stairs {
         mps: 0.2,
         heading_deg: 0.0,

@@ -119,7 +119,7 @@ fn scanning_while_standing_is_not_a_walk() {
 }
 
 #[test]
-fn a_missing_cadence_is_no_walk_if_the_phone_has_reported_one() {
+fn a_missing_cadence_is_not_a_walk_if_the_phone_has_reported_one() {
     let (walk, handled) = ((1.3, Some(1.9), 30), (0.6, Some(0.0), 30));
     let stood = |parts: &[_]| seconds_of(&motion(parts), EventType::Stopped);
     assert!(stood(&[walk, handled, walk]) >= 26);

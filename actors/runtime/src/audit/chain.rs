@@ -52,7 +52,7 @@ pub(super) fn part(tenant: Tenant, part: u64) -> Collection {
 
 /// Reads a value that is stored next to the end of a chain, and its bytes. Returns `default` if it
 /// is not stored.
-pub(super) async fn noted<T: DeserializeOwned>(
+pub(super) async fn recorded<T: DeserializeOwned>(
     store: &Arc<dyn Store>,
     tenant: Tenant,
     key: &[u8],
@@ -96,14 +96,14 @@ pub(super) fn group_of(document: &Document) -> StoreResult<Group> {
 
 /// Reads the whole extent of a chain: the stored extent and the groups appended since.
 pub(super) async fn extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
-    let extent = noted_extent(store, tenant).await?;
+    let extent = recorded_extent(store, tenant).await?;
     let head = follow(store, tenant, extent.head).await?;
     Ok(Extent { head, ..extent })
 }
 
 /// Reads the stored extent, whose head may be behind the newest group.
-pub(super) async fn noted_extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
-    let (extent, _) = noted(store, tenant, HEAD_KEY, Extent::EMPTY).await?;
+pub(super) async fn recorded_extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
+    let (extent, _) = recorded(store, tenant, HEAD_KEY, Extent::EMPTY).await?;
     Ok(extent)
 }
 
@@ -203,7 +203,7 @@ impl Chains {
     }
 
     async fn write_head(&self, tenant: Tenant, head: Head) -> StoreResult<()> {
-        let (mut extent, stored) = noted(&self.store, tenant, HEAD_KEY, Extent::EMPTY).await?;
+        let (mut extent, stored) = recorded(&self.store, tenant, HEAD_KEY, Extent::EMPTY).await?;
         if extent.head.next >= head.next {
             return Ok(());
         }

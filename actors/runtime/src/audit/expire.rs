@@ -8,7 +8,7 @@ use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::chain::{corrupt, documents, group_of, heads, noted, noted_extent, part};
+use super::chain::{corrupt, documents, group_of, heads, part, recorded, recorded_extent};
 
 /// The key of the document with the time up to which groups were removed.
 const EXPIRED_KEY: &[u8] = b"expired";
@@ -25,7 +25,7 @@ pub(crate) async fn expire(
     kept_ms: i64,
     now: TimestampMs,
 ) -> StoreResult<u64> {
-    let extent = noted_extent(store, tenant).await?;
+    let extent = recorded_extent(store, tenant).await?;
     let (mut removed, mut until) = (0, None);
     for number in extent.first_part..=extent.head.next / AUDIT_PART_GROUPS {
         for document in documents(store, tenant, number, None).await? {
@@ -41,7 +41,7 @@ pub(crate) async fn expire(
                     *until.insert(expired)
                 }
             };
-            // A group behind the noted end may be the only trace of its number.
+            // A group behind the recorded end may be the only trace of its number.
             if group.head().at > until || group.number >= extent.head.next {
                 return Ok(removed);
             }
@@ -60,7 +60,7 @@ pub(super) async fn expired_until(
     tenant: Tenant,
     now: TimestampMs,
 ) -> StoreResult<TimestampMs> {
-    let (until, _) = noted(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
+    let (until, _) = recorded(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
     Ok(until.max(now.plus_ms(-AUDIT_KEPT_MS)))
 }
 
@@ -71,8 +71,8 @@ async fn record_expired(
     until: TimestampMs,
 ) -> StoreResult<()> {
     loop {
-        let (noted, stored) = noted(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
-        if noted >= until {
+        let (recorded, stored) = recorded(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
+        if recorded >= until {
             return Ok(());
         }
         let data = postcard::to_allocvec(&until).map_err(|error| corrupt(&error))?;

@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::AuditLog;
-use super::chain::{extent, groups_from, noted_extent};
+use super::chain::{extent, groups_from, recorded_extent};
 use super::expire::expired_until;
 
 /// A page of the log, newest line first.
@@ -169,10 +169,10 @@ async fn verify_chain(
     tenant: Tenant,
     now: TimestampMs,
 ) -> StoreResult<Result<Verified, Fault>> {
-    let noted = noted_extent(store, tenant).await?;
+    let recorded = recorded_extent(store, tenant).await?;
     let expired_until = expired_until(store, tenant, now).await?;
-    let mut verifier = Verifier::new(expired_until, noted.head);
-    let mut part = noted.first_part;
+    let mut verifier = Verifier::new(expired_until, recorded.head);
+    let mut part = recorded.first_part;
     loop {
         let groups = groups_from(store, tenant, part * AUDIT_PART_GROUPS).await?;
         let is_empty = groups.is_empty();
@@ -183,7 +183,7 @@ async fn verify_chain(
         }
         part += 1;
         // A part may have been removed as a whole, so the recorded end must be reached in any case.
-        if is_empty && part * AUDIT_PART_GROUPS > noted.head.next {
+        if is_empty && part * AUDIT_PART_GROUPS > recorded.head.next {
             return Ok(verifier.finish());
         }
     }

@@ -60,7 +60,7 @@ impl Stored {
     }
 }
 
-/// Counts and lists a change of a tenant's marks, which was made before.
+/// Counts and lists a change of a tenant's marks. Call this after the change was made.
 pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> StoreResult<()> {
     let number = loop {
         let stored = document_or_empty(store, collection(), &COUNT_KEY).await?;

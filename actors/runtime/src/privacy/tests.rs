@@ -90,7 +90,7 @@ async fn a_node_reads_the_marks_of_changed_tenants_only() {
         assert_eq!(has_any, [true, false, true, true]);
         assert_eq!(reader.count(tenant(3)), 1);
     }
-    // A mark that is removed is forgotten.
+    // A removed mark is dropped from memory.
     let release = |mark: &mut Mark| mark.restricted = false;
     let subject = subject();
     let changing = other.change(&*store, tenant(3), &subject, || true, release);

@@ -98,8 +98,8 @@ impl Registry {
         }
         // The caller has a message. If no actor takes it, only the store has the batch.
         let is_new = std::mem::take(&mut slot.is_new);
-        // No actor is built for a lost shard. A shard that is being released may still have to
-        // write.
+        // The registry builds no actor for a lost shard. A session of a shard that is being
+        // released may still have to write.
         self.generation(handle.session_id)?;
         let of_session = self.inner.arbiters.of(handle.session_id)?;
         let passivated = slot.passivated.take();

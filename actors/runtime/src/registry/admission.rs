@@ -30,7 +30,7 @@ pub enum AdmitError {
     /// batches that wait for their sessions' actors.
     #[error("too many batches or bytes of this node are in flight")]
     NodeFull,
-    /// This node unpacks and decodes large bodies of other tenants.
+    /// The permits of this node for large bodies are in use by other tenants.
     #[error("too many large bodies are in flight")]
     LargeBodiesFull,
     /// This node is stopping.

@@ -49,10 +49,10 @@ impl ScoreError {
     }
 }
 
-/// Commits a `failed` insight for an ended session that cannot be read completely. The insight covers
-/// the data that the session has, so that the session is scored again only after that has changed.
-/// Changes nothing if the insight already says so. Returns the tenant whose webhooks may have something
-/// new.
+/// Commits a `failed` insight for an ended session that cannot be read completely. The insight
+/// covers the data that the session has, so that the session is scored again only after that data
+/// has changed. Changes nothing if the insight has already failed for this data. Returns the tenant
+/// whose webhooks may have something new.
 pub(super) async fn commit_failed(
     store: &dyn Store,
     clock: &dyn Clock,
@@ -85,8 +85,8 @@ pub(super) async fn commit_failed(
     Ok(Some(start.tenant))
 }
 
-/// Returns the data that an insight of the session must cover now, or nothing if that cannot be read:
-/// no data is then known that a later insight could cover.
+/// Returns the data that an insight of the session must cover now, or nothing if the data cannot be
+/// read.
 async fn readable_data_to_cover(
     store: &dyn Store,
     session_id: SessionId,
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_given_up() {
+    async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_abandoned() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let id = started(&store).await;
         end(&store, id).await;

@@ -1,6 +1,6 @@
-//! Locks of the rows of knowledge, so that two scores of this process do not overwrite each other's
-//! observation of a place, an erasure is not undone by a score that has read the row before, and of two copies of
-//! a trace the second one finds the first.
+//! Locks rows of knowledge for the scores and the erasures of this process. Without the locks, two
+//! scores could overwrite each other's observation of a place, a score that has read a row could
+//! undo an erasure, and the second of two copies of a trace could miss the first.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn scores_that_share_a_row_run_one_after_the_other_and_none_waits_for_ever() {
+    async fn scores_that_share_a_row_run_one_after_the_other_without_a_deadlock() {
         let locks = Arc::new(RowLocks::default());
         let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let mut tasks = tokio::task::JoinSet::new();

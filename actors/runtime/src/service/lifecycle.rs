@@ -148,8 +148,8 @@ impl Service {
     }
 
     async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
-        // The first request may have failed before the registry knew of the session. Look the
-        // session up again, because it may have ended since.
+        // The first request may have failed before it entered the session into the registry. Look
+        // the session up again, because it may have ended since.
         let session_id = first.session_id;
         if self.access(&first) != SessionAccess::Open {
             return Err(StartError::Restricted);
@@ -177,7 +177,8 @@ impl Service {
             return self.stop_after_timeout(row, &end, command, now).await;
         }
         if row.end.is_some() {
-            // The process that ended it may have died, or seen an error, before the registry knew.
+            // The process that ended the session may have died, or received an error, before it
+            // updated the registry.
             let (registry, session_id) = (self.registry(), row.start.session_id);
             if registry.handle(session_id).is_some() || !registry.acts_for(session_id) {
                 registry.on_ended(session_id, row.start.tenant);

@@ -103,24 +103,24 @@ impl Service {
     /// last snapshot.
     pub(super) async fn live_anywhere(&self, row: &SessionRow) -> StoreResult<Live> {
         let (registry, session_id) = (self.registry(), row.start.session_id);
-        let asked = if registry.acts_for(session_id) {
+        let answer = if registry.acts_for(session_id) {
             match self.live(session_id).await {
                 Err(PeerError::Unreachable) => {
                     let detail = "the session's actor did not answer in time";
                     return Err(StoreError::unavailable(detail));
                 }
-                asked => asked,
+                answer => answer,
             }
         } else {
-            let asked = registry.ports().peers.live(session_id).await;
-            PeerMetrics::get().on_live(match &asked {
+            let answer = registry.ports().peers.live(session_id).await;
+            PeerMetrics::get().on_live(match &answer {
                 Ok(_) => LiveOutcome::Answered,
                 Err(PeerError::NotOwner) => LiveOutcome::NotOwner,
                 Err(PeerError::Unreachable) => LiveOutcome::Unreachable,
             });
-            asked
+            answer
         };
-        match asked {
+        match answer {
             Ok(LiveAnswer { events, changed_at }) => Ok(Live {
                 events,
                 changed_at,

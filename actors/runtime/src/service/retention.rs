@@ -35,7 +35,7 @@ struct StoredPolicy {
     policy: RetentionPolicy,
     #[serde(default)]
     progress: SweepProgress,
-    /// The removal that is under way, or that a killed process has left.
+    /// The removal that is in progress, or that a killed process has left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     removal: Option<Removal>,
 }
@@ -188,7 +188,7 @@ impl TenantRetention<'_> {
         self.rewrite(|policy| policy).await
     }
 
-    /// Replaces the policy and resets the progress. A removal that is under way stays.
+    /// Replaces the policy and resets the progress. A removal in progress stays.
     async fn rewrite(
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,
@@ -242,14 +242,15 @@ impl Service {
         }
     }
 
-    /// Removes the data that is older than the retention which its organization has chosen, and
-    /// lines of audit logs that are older than theirs. Each call covers at most a part of the
-    /// stored time; see [`next_span`](porchlight_core::retention::next_span). Call it only while the clock is right.
+    /// Removes the data that is older than its organization's chosen retention, and the lines of
+    /// audit logs that are older than theirs. Each call covers at most a part of the stored time;
+    /// see [`next_span`](porchlight_core::retention::next_span). Call it only while the clock is
+    /// right.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails as a whole; removed data stays removed. An error of one
-    /// organization does not keep the sweep from the others.
+    /// organization does not stop the sweep of the others.
     pub async fn apply_retention(&self, swept: &mut Swept) -> StoreResult<()> {
         self.record_sweep().await?;
         for tenant in self.tenants_with_policy(|_| true).await? {
@@ -262,13 +263,13 @@ impl Service {
         self.expire_audit_logs(swept).await
     }
 
-    /// Ends the removals that processes have left which were killed or which lost a tenant, of tenants that
-    /// this node owns. They were decided while the clock was right.
+    /// Ends the removals that were left by killed processes and by former owners, for the tenants
+    /// that this node owns. The removals were decided while the clock was right.
     ///
     /// # Errors
     ///
-    /// Returns an error if the policies cannot be listed. An error of one organization does not keep the
-    /// others from being treated.
+    /// Returns an error if the policies cannot be listed. An error of one organization does not
+    /// stop the removals of the others.
     pub async fn finish_removals(&self, swept: &mut Swept) -> StoreResult<()> {
         // An unreadable policy has no removal that a hold waits for; the sweep reports it.
         let has_removal = |document: &Document| {

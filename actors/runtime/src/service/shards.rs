@@ -74,8 +74,8 @@ pub enum ReconcileScope {
 impl Service {
     /// Starts the work of these shards (sessions in progress and outdated insights) and returns the
     /// number of sessions. On a store shared with other nodes, recently active sessions are
-    /// restored before this returns. On a store of its own, the node looks up later when each
-    /// session was last active, so that a start with many sessions is fast.
+    /// restored before this returns. On a store that no other node uses, the node looks up later
+    /// when each session was last active, so that a start with many sessions is fast.
     ///
     /// # Errors
     ///
@@ -127,7 +127,8 @@ impl Service {
         let mut page = read(None).await?;
         while let Some(last) = page.last() {
             let mut next = read(Some(last.start.session_id));
-            // The store begins to read the next page while the sessions of this one are adopted.
+            // Starts the read of the next page, which proceeds while the sessions of this page are
+            // adopted.
             let early = (&mut next).now_or_never();
             let owned = page.iter().filter(|row| {
                 let session_id = row.start.session_id;

@@ -13,7 +13,7 @@ use porchlight_schema::time::TimestampMs;
 use super::Service;
 
 /// The maximum age of a session in progress since its creation: 48 hours.
-const LIVE_LOOKED_BACK_MS: i64 = SAMPLE_T_MS_MAX as i64;
+const LIVE_AGE_MS_MAX: i64 = SAMPLE_T_MS_MAX as i64;
 
 /// The sessions of one tenant, created by [`Service::of`].
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl TenantSessions<'_> {
     pub async fn live(&self, limit: u32) -> StoreResult<(Vec<SessionRow>, bool)> {
         let filter = SessionFilter {
             status: Some(SessionStatus::Recording),
-            from: Some(self.service.now().plus_ms(-LIVE_LOOKED_BACK_MS)),
+            from: Some(self.service.now().plus_ms(-LIVE_AGE_MS_MAX)),
             ..SessionFilter::default()
         };
         let page = self.list(&filter, limit, None).await?;

@@ -262,8 +262,8 @@ impl SessionHandle {
         self.deferred.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Returns whether batches were deferred since the last call. If so, the caller sends the actor
-    /// to the journal.
+    /// Returns whether batches were deferred since the last call. If so, the caller lets the actor
+    /// read the journal.
     pub(crate) fn take_deferred(&self) -> bool {
         self.deferred.swap(0, Ordering::Relaxed) > 0
     }

@@ -26,7 +26,7 @@ pub(crate) fn send_drain(actor: &Addr<SessionActor>) {
 /// Notifies an actor that the journal contains more batches than it was notified of.
 #[expect(
     clippy::disallowed_methods,
-    reason = "at most one for each deferred batch, and one in each interval between two looks at a session's tail"
+    reason = "at most one for each deferred batch, and one for each check of a silent session"
 )]
 pub(crate) fn send_catch_up(actor: &Addr<SessionActor>) {
     actor.do_send(CatchUp);

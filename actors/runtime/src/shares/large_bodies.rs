@@ -87,8 +87,8 @@ impl LargeBodies {
         permit.ok_or_else(|| self.refuse())
     }
 
-    /// Returns the reason why a body has waited in vain. A tenant's other body that itself waits for
-    /// the node is no reason of the tenant's.
+    /// Returns the reason why a body got no permit in time. Another body of its tenant is the
+    /// reason only while the node works on it, and not while it waits for a permit of the node.
     fn refuse(&self) -> LargeBodyRefused {
         if self.in_work.load(Ordering::Relaxed) > 0 {
             LargeBodyRefused::Tenant(exceeded(Share::InFlightBytes, RETRY_AFTER_SEC))

@@ -39,8 +39,8 @@ pub(super) async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<
     inner.outbox.endpoint(tenant).await
 }
 
-/// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
-/// machine knew holds no attempt that it chose.
+/// Returns the endpoint as stored now, or `None` if this attempt must not be made. A pause prevents
+/// the attempt only if the machine did not know of it when it chose the attempt.
 pub(super) async fn reload_endpoint(
     inner: &Inner,
     signer: Arc<EndpointSigner>,
@@ -85,7 +85,7 @@ async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult
     }
 }
 
-/// Makes one attempt. If our own part fails, the cause says so.
+/// Makes one attempt. If this service itself fails, the cause is `internal`.
 pub(super) async fn attempt_once(
     inner: &Inner,
     signer: Option<Arc<EndpointSigner>>,

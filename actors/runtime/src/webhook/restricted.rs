@@ -16,7 +16,7 @@ impl Webhooks {
     /// Sends nothing about sessions that these restrictions hide. Call this once, before the first
     /// message is sent.
     pub fn restrict(&self, restrictions: Restrictions) {
-        // A second call keeps the first ones.
+        // A second call has no effect.
         let _set = self.inner.restrictions.set(restrictions);
     }
 

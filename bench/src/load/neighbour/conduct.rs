@@ -1,7 +1,7 @@
 //! The ways in which the second tenant uses its connections.
 //!
-//! Each connection has a session of its own. Where a conduct has two halves, the connections take
-//! turns: those with an even number hold something back, the others send.
+//! Each connection has a session of its own. If a conduct has two halves, the connections with an
+//! even number hold something back, and the others send.
 
 use std::fmt;
 use std::net::SocketAddr;

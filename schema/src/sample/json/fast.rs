@@ -213,7 +213,7 @@ impl<'a> WireSample<'a> {
 
     /// Reads a member whose key differs from the expected one.
     fn read_member(&mut self, scanner: &mut Scanner<'a>, place: usize) -> Option<()> {
-        if let Some(member) = self.layouts.turn_to_key(scanner, place) {
+        if let Some(member) = self.layouts.select_by_key(scanner, place) {
             return self.read_value(scanner, place, member.slot);
         }
         let from = scanner.place();

@@ -337,7 +337,7 @@ fn takes_imu(hz: &str, values: usize) -> bool {
 proptest! {
     /// The bounds are decimals, which neither precision represents.
     #[test]
-    fn an_imu_sample_of_up_to_ten_seconds_is_taken(tenths in 10_usize..=4_000) {
+    fn an_imu_sample_of_up_to_ten_seconds_is_accepted(tenths in 10_usize..=4_000) {
         let hz = format!("{}.{}", tenths / 10, tenths % 10);
         prop_assert!(takes_imu(&hz, tenths), "{}", hz);
         prop_assert!(!takes_imu(&hz, tenths + 1), "{}", hz);

@@ -143,7 +143,7 @@ fn faults_are_reported_as_in_json() {
 
 /// A rate with one decimal is a float in protobuf, below or above the decimal.
 #[test]
-fn an_imu_sample_of_up_to_ten_seconds_is_taken() {
+fn an_imu_sample_of_up_to_ten_seconds_is_accepted() {
     let takes = |tenths: usize, values: usize| {
         // The kind, a time of 0, and the number of the rate.
         let head = [&[0x08, Kind::Imu as u8 + 1, 0x11][..], &[0; 8], &[0x6d]];

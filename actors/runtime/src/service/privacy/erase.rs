@@ -96,8 +96,8 @@ pub(super) async fn first_free_page(
     Ok((ids, has_held))
 }
 
-/// Returns a page like [`page`], but only the ids. A subject that is itself an unreadable session is not
-/// listed.
+/// Returns a page like [`page`], but only the ids. If the subject is a session and that session is
+/// unreadable, the page does not list it.
 async fn listed(
     store: &dyn Store,
     tenant: Tenant,

@@ -47,7 +47,8 @@ impl<'s> OwnedRequest<'s> {
         self.service.privacy(self.key.tenant)
     }
 
-    /// Returns whether another process may have taken over the tenant since, even if it was given back.
+    /// Returns whether this process has lost the tenant since the request began, even if it owns
+    /// the tenant again.
     fn is_lost(&self) -> bool {
         self.service.generation(self.key.tenant) != Some(self.generation)
     }
@@ -216,9 +217,10 @@ impl<'s> OwnedRequest<'s> {
         })
     }
 
-    /// Plans the next page of an erasure. A session under a legal hold is left out, and the erasure
-    /// fails if no other is left: a hold that is placed during an erasure is refused, so this
-    /// happens only to a hold that is about to be withdrawn, or that was accepted without the mark.
+    /// Plans the next page of an erasure. The page leaves out sessions under a legal hold, and the
+    /// erasure fails if no other session is left. A hold that is placed during an erasure is
+    /// refused, so the erasure meets only a hold that is about to be withdrawn, or one that was
+    /// accepted before its process knew the mark.
     async fn plan(&self, subject: &Subject, until: TimestampMs) -> StoreResult<Outcome> {
         let (store, marks) = (self.service.store().as_ref(), &self.service.privacy.marks);
         marks.refresh(store).await?;

@@ -77,7 +77,7 @@ impl Service {
     ///
     /// Returns an error if the store cannot be read.
     pub async fn start_privacy(&self, settings: PrivacySettings) -> StoreResult<()> {
-        // A second call keeps the first settings.
+        // A second call has no effect.
         let _set = self.privacy.settings.set(settings);
         self.privacy.marks.refresh(self.store().as_ref()).await?;
         let service = self.clone();
@@ -88,7 +88,7 @@ impl Service {
     }
 
     /// Reads changed marks until the service drains. Erasures rely on it: while they settle, every
-    /// node learns of their marks. So nothing else is done here.
+    /// node learns of their marks. So this task does nothing else.
     async fn keep_marks_fresh(self) {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
@@ -120,7 +120,7 @@ impl Service {
             let pause = round.await.unwrap_or_else(|error| {
                 tracing::error!(
                     error = chain(&error),
-                    "privacy requests were not begun, and will be soon"
+                    "privacy requests could not be started and will be retried"
                 );
                 SCAN_EVERY
             });
@@ -152,7 +152,7 @@ impl Service {
         until_scan.min(Duration::from_millis(next_ms))
     }
 
-    /// Lists all open requests, and describes those of this node's tenants to the schedule.
+    /// Lists all open requests, and adds those of this node's tenants to the schedule.
     async fn scan_open_requests(&self) -> StoreResult<()> {
         self.privacy.schedule().begin_scan();
         let (mut counts, mut owned) = (BTreeMap::<Tenant, usize>::new(), BTreeSet::new());
@@ -186,15 +186,14 @@ impl Service {
                 .collect()
         };
         for keys in to_read.chunks(READS_AT_ONCE) {
-            try_join_all(keys.iter().map(|key| self.describe(*key))).await?;
+            try_join_all(keys.iter().map(|key| self.read_into_schedule(*key))).await?;
         }
         self.privacy.schedule().complete_scan(&owned);
         Ok(())
     }
 
-    /// Reads a listed request for the schedule. A request that cannot be read does not keep the
-    /// schedule from the others.
-    async fn describe(&self, key: OpenKey) -> StoreResult<()> {
+    /// Reads a listed request into the schedule. An unreadable request does not stop the others.
+    async fn read_into_schedule(&self, key: OpenKey) -> StoreResult<()> {
         let uptime_ms = self.registry().ports().clock.uptime_ms();
         let requests = self.privacy(key.tenant);
         match requests.find_by(key.id_hash).await {
@@ -223,7 +222,7 @@ impl Service {
         Ok(())
     }
 
-    /// Begins the requests whose turn it is.
+    /// Begins the requests that the schedule allows now.
     fn begin_open_requests(&self) {
         while let Some(key) = self.next_open_request() {
             let service = self.clone();
@@ -266,7 +265,7 @@ impl Service {
             }
         }
         self.begin_open_requests();
-        // The loop learns for how long the next request waits.
+        // The loop computes again how long the next request waits.
         self.privacy.wake.notify_one();
     }
 

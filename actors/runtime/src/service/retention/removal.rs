@@ -63,8 +63,8 @@ impl TenantRetention<'_> {
         if !self.store_removal(read, Some(planned.clone())).await? {
             return Ok(None);
         }
-        // Another node may have placed a hold or a restriction just now. Marks that cannot be read are
-        // no damage of this session, so the sweep stops here and does not pass the session over.
+        // Another node may have placed a hold or a restriction just now. Unreadable marks are not a
+        // fault of this session, so the sweep stops here instead of skipping the session.
         let refreshed = service.privacy.marks.refresh(store).await;
         refreshed.map_err(StoreError::unavailable)?;
         if !self.may_sweep() {
@@ -147,8 +147,8 @@ impl TenantRetention<'_> {
         Ok(is_unchanged)
     }
 
-    /// Ends the removal that a process has left which was killed or which lost the tenant. Returns `false`
-    /// if this node may not sweep any more, or if the policy has changed.
+    /// Ends the removal that was left by a killed process or by a former owner of the tenant.
+    /// Returns `false` if this node may not sweep any more, or if the policy has changed.
     pub(super) async fn finish(
         &self,
         read: &mut ReadPolicy,
@@ -166,7 +166,8 @@ impl TenantRetention<'_> {
         self.end(&removal, read).await
     }
 
-    /// Ends the removal that a process has left, if there is one and this node acts for the tenant.
+    /// Ends the removal that another process has left, if there is one and this node acts for the
+    /// tenant.
     pub(super) async fn finish_left(&self, swept: &mut Swept) -> StoreResult<()> {
         if !self.may_sweep() {
             return Ok(());
@@ -202,7 +203,7 @@ impl TenantRetention<'_> {
             if removal.is_decided() {
                 tokio::time::sleep(POLL).await;
             } else if self.store_removal(&mut read, None).await? {
-                // It has removed nothing, and its sweep cannot decide it any more.
+                // The removal has removed nothing, and its sweep can no longer decide it.
                 return Ok(None);
             }
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_taken_for_a_similar_one() {
+    fn a_key_is_not_confused_with_a_similar_one() {
         for text in [
             r#"[{"abcdefghijklmnop":1},{"abcdefghijklmno  p":2},{"abcdefghijklmno p":3}]"#,
             r#"[{"abcdefghijklmno":1},{"abcdefghijklmno" :2},{"abcdefghijklmno": 3}]"#,

@@ -102,7 +102,7 @@ impl Layouts {
         if scanner.pass_expected(text) {
             return Some(kind);
         }
-        self.turn(place, |member| {
+        self.select(place, |member| {
             let (text, kind) = member.kind?;
             scanner.pass_expected(text).then_some(kind)
         })
@@ -110,20 +110,24 @@ impl Layouts {
 
     /// Consumes the key of another layout that fits so far.
     #[inline(never)]
-    pub(super) fn turn_to_key(
+    pub(super) fn select_by_key(
         &mut self,
         scanner: &mut Scanner<'_>,
         place: usize,
     ) -> Option<Member> {
-        self.turn(place, |member| {
+        self.select(place, |member| {
             scanner.pass_expected(member.key).then_some(*member)
         })
     }
 
-    /// Makes the first other layout current that equals this one before a position and passes
-    /// there.
+    /// Selects the first other layout that equals this one before a position and whose member there
+    /// `passes` accepts.
     #[inline(never)]
-    fn turn<T>(&mut self, place: usize, mut passes: impl FnMut(&Member) -> Option<T>) -> Option<T> {
+    fn select<T>(
+        &mut self,
+        place: usize,
+        mut passes: impl FnMut(&Member) -> Option<T>,
+    ) -> Option<T> {
         let so_far = self.all.get(self.current)?.members.get(..place)?;
         let mut found = None;
         for (other, layout) in self.all.iter().enumerate() {
@@ -142,7 +146,7 @@ impl Layouts {
 
     /// Records the member at a position, in a layout of its own.
     pub(super) fn put(&mut self, place: usize, member: Member) {
-        self.part(place);
+        self.split_at(place);
         if let Some(layout) = self.all.get_mut(self.current)
             && layout.members.len() == place
             && place < MEMBERS_MAX
@@ -157,7 +161,7 @@ impl Layouts {
             return;
         };
         if member.kind.is_some() {
-            self.part(place);
+            self.split_at(place);
         }
         member.kind = Some((text, kind));
         if let Some(layout) = self.all.get_mut(self.current) {
@@ -166,14 +170,14 @@ impl Layouts {
         }
     }
 
-    /// Forgets the members from a position on.
+    /// Removes the members from a position on.
     pub(super) fn cut(&mut self, place: usize) {
-        self.part(place);
+        self.split_at(place);
     }
 
-    /// Makes a layout current that has the same members before a position and none from there on:
-    /// a new one, as long as there are few, or else the current one.
-    fn part(&mut self, place: usize) {
+    /// Cuts the current layout at a position: selects a new layout with the members before it or,
+    /// if there are too many layouts, truncates the current one.
+    fn split_at(&mut self, place: usize) {
         let has_room = self.all.len() < LAYOUTS_MAX;
         let Some(layout) = self.all.get_mut(self.current) else {
             return;

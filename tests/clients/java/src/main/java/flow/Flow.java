@@ -89,7 +89,7 @@ public final class Flow {
     return session.getSessionId();
   }
 
-  /** What {@code read} gives once it gives something, within half a minute. */
+  /** Returns the result of {@code read} once there is one, within half a minute. */
   private static <T> T until(Callable<T> read) throws Exception {
     for (int attempt = 0; attempt < 300; attempt++) {
       var value = read.call();

@@ -96,8 +96,8 @@ fn every_page_that_shows_personal_data_is_on_the_audit_log() {
     patterns(&console, &mut pages);
     // The root, and the two pages that also take a form.
     pages.extend(["", "/deliveries/retry", "/sign-in"].map(str::to_owned));
-    // Files and squares of the street map show nobody. The stream of the live board does not end;
-    // the test of the maps checks its line.
+    // Files and squares of the street map contain no personal data. The stream of the live board
+    // does not end; the test of the maps checks its line.
     pages.retain(|page| {
         page != "/assets/{name}" && !page.starts_with("/map/") && page != "/board/live"
     });
