@@ -2,7 +2,6 @@
 
 mod clocks;
 mod stalls;
-
 mod state;
 
 use std::cell::{Ref, RefCell};
