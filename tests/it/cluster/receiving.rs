@@ -1,5 +1,6 @@
 //! A customer's receiver that keeps its requests, and the checks of its messages.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +53,8 @@ pub(super) struct MessageCounts {
 /// A running receiver.
 pub(super) struct Inbox {
     receiver: Receiver,
+    /// The messages of all checked sessions.
+    checked: RefCell<BTreeMap<String, Vec<ReceivedMessage>>>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -73,6 +76,7 @@ impl Inbox {
         let receiver = runtime.block_on(Receiver::start(authority, Shown::Good, behave));
         Self {
             receiver,
+            checked: RefCell::default(),
             _runtime: runtime,
         }
     }
@@ -91,7 +95,8 @@ impl Inbox {
     }
 
     /// Checks the messages of these sessions, and clears all received ones: each session's messages
-    /// are there, in order, and duplicates are identical.
+    /// are there, in order, and duplicates are identical. A message of a session that was checked
+    /// before is a duplicate: its sender has lost the answer.
     pub(super) fn check(&self, sessions: &[String]) -> MessageCounts {
         let requests = std::mem::take(&mut *self.receiver.requests.lock().unwrap());
         let mut of_sessions: BTreeMap<String, Vec<ReceivedMessage>> = BTreeMap::new();
@@ -126,8 +131,20 @@ impl Inbox {
             ];
             assert_eq!(events, expected, "messages of {session_id}");
             found.messages += events.len();
+            let first = first.into_iter().cloned().collect();
+            self.checked.borrow_mut().insert(session_id.clone(), first);
         }
-        assert!(of_sessions.is_empty(), "messages of unknown sessions");
+        let checked = self.checked.borrow();
+        for (session_id, again) in of_sessions {
+            let first = checked.get(&session_id);
+            for message in again {
+                assert!(
+                    first.is_some_and(|first| first.contains(&message)),
+                    "{session_id} is unknown, or its message has changed: {message:?}"
+                );
+                found.repeated += 1;
+            }
+        }
         found
     }
 }
