@@ -14,15 +14,15 @@ use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 
-use super::db::{Lwt, encode, id_bytes};
 use super::journal::note_bytes;
-use super::live_sessions::WorkTable;
-use super::outbox::Cursor;
-use super::relay::number_cell;
-use super::slots::AT_ONCE;
-use super::slots::OutboxKind;
-use super::starts::IdempotencyRecord;
-use super::state::{OfficialInsight, SessionRecord, State};
+use super::layout::slots::AT_ONCE;
+use super::layout::slots::OutboxKind;
+use super::sessions::starts::IdempotencyRecord;
+use super::sessions::state::{OfficialInsight, SessionRecord, State};
+use super::statements::db::{Lwt, encode, id_bytes};
+use super::webhooks::outbox::Cursor;
+use super::webhooks::relay::number_cell;
+use super::work::live_sessions::WorkTable;
 use super::{CqlStore, Inner};
 
 /// A message, its state, and its finished attempts by number.
