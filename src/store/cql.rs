@@ -52,7 +52,7 @@ use caches::Caches;
 use connection::connect::Profiles;
 use layout::bounded::BoundedPartitions;
 pub(crate) use layout::row_ttls::RowTtls;
-use nodes::serving::{self, Verified};
+use nodes::serving::{self, Serving, Verified};
 use statements::db::Db;
 use statements::prepared::Statements;
 use work::deletes::Deletes;
@@ -176,8 +176,8 @@ impl CqlStore {
         let opened = runtime.spawn(Inner::open(options, role, clock)).await;
         let (inner, on_fatal) = opened.map_err(|_panic| CqlOpenError::Thread)??;
         let inner = Arc::new(inner);
-        if let Some((on_fatal, alone)) = on_fatal {
-            runtime.spawn(serving::watch(Arc::downgrade(&inner), on_fatal, alone));
+        if let Some((on_fatal, serving)) = on_fatal {
+            runtime.spawn(serving::watch(Arc::downgrade(&inner), on_fatal, serving));
         }
         Ok(Arc::new(Self {
             inner,
@@ -306,7 +306,7 @@ impl Inner {
         options: CqlOptions,
         role: Role,
         clock: Arc<dyn Clock>,
-    ) -> Result<(Self, Option<(OnFatal, bool)>), CqlOpenError> {
+    ) -> Result<(Self, Option<(OnFatal, Serving)>), CqlOpenError> {
         let session = connection::connect::connect(&options).await?;
         connection::schema::prepare(&session, &options).await?;
         let profiles = Profiles::new(options.ingest_within);
@@ -321,7 +321,7 @@ impl Inner {
                 tracing::info!(epoch, "this process serves alone from the CQL store");
                 let generation = written_generation(epoch, 0);
                 let alone = Arc::new(SingleNode { generation }) as Arc<dyn Ownership>;
-                (epoch, alone, on_durable, Some((on_fatal, true)))
+                (epoch, alone, on_durable, Some((on_fatal, Serving::Alone)))
             }
             Role::Node {
                 on_durable,
@@ -330,7 +330,12 @@ impl Inner {
             } => {
                 let epoch = serving::serial_epoch(&db).await?;
                 tracing::info!(epoch, "this process is one of the nodes on the CQL store");
-                (epoch, ownership, on_durable, Some((on_fatal, false)))
+                (
+                    epoch,
+                    ownership,
+                    on_durable,
+                    Some((on_fatal, Serving::AsNode)),
+                )
             }
             Role::Command => {
                 let nothing = Arc::new(|_, _, _| {}) as OnDurable;

@@ -6,22 +6,29 @@ use porchlight_ports::{RecorderRow, Recorders, StoreResult};
 use porchlight_schema::ids::RecorderId;
 use porchlight_schema::limits::RECORDER_KEPT_BEYOND_MS;
 use porchlight_schema::time::TimestampMs;
+use scylla::statement::prepared::PreparedStatement;
 
 use crate::cql::statements::db::{Lwt, decode, encode};
 use crate::cql::{CqlStore, Inner};
 
 impl Inner {
-    async fn recorder_row(
+    /// Returns a recorder's row.
+    async fn recorder_row(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
+        self.read_recorder(id, &self.db.statements.recorder_get)
+            .await
+    }
+
+    /// Returns a recorder's row after every transaction in flight is complete.
+    async fn serial_recorder_row(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
+        self.read_recorder(id, &self.db.statements.recorder_serial)
+            .await
+    }
+
+    async fn read_recorder(
         &self,
         id: RecorderId,
-        serially: bool,
+        statement: &PreparedStatement,
     ) -> StoreResult<Option<RecorderRow>> {
-        let statements = &self.db.statements;
-        let statement = if serially {
-            &statements.recorder_serial
-        } else {
-            &statements.recorder_get
-        };
         let key = id.to_bytes();
         let row: Option<(Option<i64>, Option<Vec<u8>>)> =
             self.db.row(statement, (key.as_slice(),)).await?;
@@ -56,7 +63,7 @@ impl Inner {
         let make = &self.db.statements.recorder_make;
         match self.db.lightweight(make, values).await? {
             Lwt::Applied | Lwt::Refused => Ok(()),
-            Lwt::InDoubt(error) => match self.recorder_row(id, true).await? {
+            Lwt::InDoubt(error) => match self.serial_recorder_row(id).await? {
                 Some(_) => Ok(()),
                 None => Err(error),
             },
@@ -82,7 +89,7 @@ impl Inner {
             // Checks whether this change was applied: two writers of the same bytes have the same
             // intention.
             Lwt::InDoubt(_) => Ok(self
-                .recorder_row(id, true)
+                .serial_recorder_row(id)
                 .await?
                 .is_some_and(|row| row.version == next.unsigned_abs() && row.data == data)),
         }
@@ -94,7 +101,7 @@ impl Inner {
         match self.db.lightweight(remove, (key.as_slice(),)).await? {
             Lwt::Applied => Ok(true),
             Lwt::Refused => Ok(false),
-            Lwt::InDoubt(error) => match self.recorder_row(id, true).await? {
+            Lwt::InDoubt(error) => match self.serial_recorder_row(id).await? {
                 None => Ok(true),
                 Some(_) => Err(error),
             },
@@ -118,7 +125,7 @@ impl Recorders for CqlStore {
     }
 
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
-        self.read(|inner| async move { inner.recorder_row(id, false).await })
+        self.read(|inner| async move { inner.recorder_row(id).await })
             .await
     }
 

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{
-    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow,
+    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow, ReadMode,
 };
 use porchlight_observe::chain;
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
@@ -152,12 +152,11 @@ impl Inner {
         }
     }
 
-    /// Returns the rows of all members; `serially` completes transactions in flight first.
-    pub(in crate::cql) async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
-        let statement = if serially {
-            &self.db.statements.members_serial
-        } else {
-            &self.db.statements.members_get
+    /// Returns the rows of all members.
+    pub(in crate::cql) async fn members(&self, mode: ReadMode) -> StoreResult<Vec<MemberRow>> {
+        let statement = match mode {
+            ReadMode::Plain => &self.db.statements.members_get,
+            ReadMode::Serial => &self.db.statements.members_serial,
         };
         let rows: Vec<MemberCells> = self.db.few(statement, (CLUSTER,)).await?;
         Ok(rows.into_iter().filter_map(member_row).collect())
@@ -174,8 +173,8 @@ impl NodesTable for CqlStore {
         self.inner.change_nodes(change).await
     }
 
-    async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
-        self.inner.members(serially).await
+    async fn members(&self, mode: ReadMode) -> StoreResult<Vec<MemberRow>> {
+        self.inner.members(mode).await
     }
 
     async fn owners(&self) -> StoreResult<Vec<OwnerRow>> {

@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use porchlight_core::ownership::{Incarnation, NodeName};
+use porchlight_core::ownership::{Incarnation, NodeName, ReadMode};
 use porchlight_observe::chain;
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
@@ -120,14 +120,26 @@ impl Inner {
     }
 }
 
+/// The way in which a process serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Serving {
+    /// The process runs all sessions and sends all webhooks.
+    Alone,
+    /// The process is one of several nodes.
+    AsNode,
+}
+
 /// The heartbeats of nodes.
 type Heartbeats = BTreeMap<NodeName, (Incarnation, u64)>;
 
 /// Verifies from time to time that no other process serves, and then sends the deletes that have waited for it. A process that
 /// cannot read cannot write either.
-pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
+pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving: Serving) {
     let began = tokio::time::Instant::now();
-    let mut nodes = alone.then(NodesWatch::default);
+    let mut nodes = match serving {
+        Serving::Alone => Some(NodesWatch::default()),
+        Serving::AsNode => None,
+    };
     if let (Some(nodes), Some(inner)) = (&mut nodes, inner.upgrade()) {
         nodes.last = heartbeats(&inner).await.ok();
     }
@@ -214,7 +226,7 @@ impl NodesWatch {
 }
 
 async fn heartbeats(inner: &Inner) -> StoreResult<Heartbeats> {
-    let rows = inner.members(false).await?.into_iter();
+    let rows = inner.members(ReadMode::Plain).await?.into_iter();
     let heartbeats = rows.map(|row| (row.member.node, (row.member.incarnation, row.heartbeat)));
     Ok(heartbeats.collect())
 }

@@ -39,7 +39,7 @@ impl Inner {
         let stored = match written {
             // If it is not the last one, the transaction is refused.
             Some((version, state)) => Some((version, state.as_ref().clone())),
-            None => self.versioned_state(session_id, false).await?,
+            None => self.versioned_state(session_id).await?,
         };
         // An end leaves a state, so that only a session that has been removed since has none.
         if stored.is_none() && self.record(session_id).await?.is_none() {

@@ -38,7 +38,7 @@ impl Inner {
         // Usually nothing was decided before the end. Otherwise the transaction is refused, and reads the state.
         let mut stored = None;
         if let Some(pod) = pod {
-            stored = self.versioned_state(session_id, false).await?;
+            stored = self.versioned_state(session_id).await?;
             let state = stored.as_ref().map(|(_, state)| state);
             if state.is_none_or(|state| state.end.is_none()) {
                 // The PoD comes before the end, so that the first insight includes it. If two processes
@@ -95,7 +95,7 @@ impl Inner {
             }
             stored => Decision::Keep(stored.map(EndOutcome::later)),
         };
-        let stored = self.versioned_state(session_id, false).await?;
+        let stored = self.versioned_state(session_id).await?;
         let current_end = stored.as_ref().and_then(|(_, state)| state.end);
         if let Some(pod) = pod
             && current_end.is_some_and(|end| end.reason.is_timeout())
@@ -186,7 +186,7 @@ impl Inner {
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<SessionRow>> {
-        let state = self.versioned_state(session_id, false);
+        let state = self.versioned_state(session_id);
         let (record, stored) = try_join(self.record(session_id), state).await?;
         let version = stored.as_ref().map_or(0, |(version, _)| *version);
         self.compare_own(session_id, version);

@@ -15,6 +15,7 @@ use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use porchlight_world::fill;
+use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
 
 use crate::cql::Inner;
@@ -289,18 +290,26 @@ impl Inner {
         Ok(states)
     }
 
-    /// Returns a session's state and its version; `None` before the first decision. `serially`
-    /// completes a transaction in flight first.
+    /// Returns a session's state and its version; `None` before the first decision.
     pub(in crate::cql) async fn versioned_state(
         &self,
         session_id: SessionId,
-        serially: bool,
     ) -> StoreResult<Stored> {
-        let statement = if serially {
-            &self.db.statements.state_serial
-        } else {
-            &self.db.statements.state_get
-        };
+        self.read_state(session_id, &self.db.statements.state_get)
+            .await
+    }
+
+    /// Returns a session's state and its version after every transaction in flight is complete.
+    async fn serial_versioned_state(&self, session_id: SessionId) -> StoreResult<Stored> {
+        self.read_state(session_id, &self.db.statements.state_serial)
+            .await
+    }
+
+    async fn read_state(
+        &self,
+        session_id: SessionId,
+        statement: &PreparedStatement,
+    ) -> StoreResult<Stored> {
         let key = session_id.to_bytes();
         // A transaction may leave a row without cells after they have expired.
         let row: Option<(Option<i64>, Option<Vec<u8>>)> =
@@ -315,7 +324,7 @@ impl Inner {
 
     /// Returns a session's state; `None` before the first decision.
     pub(in crate::cql) async fn state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
-        let stored = self.versioned_state(session_id, false).await?;
+        let stored = self.versioned_state(session_id).await?;
         Ok(stored.map(|(_, state)| state))
     }
 
@@ -324,7 +333,7 @@ impl Inner {
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<State>> {
-        let stored = self.versioned_state(session_id, true).await?;
+        let stored = self.serial_versioned_state(session_id).await?;
         Ok(stored.map(|(_, state)| state))
     }
 
@@ -357,7 +366,10 @@ impl Inner {
             }
             self.caches.states_written.remove(&session_id);
             let in_doubt = matches!(written, Lwt::InDoubt(_));
-            stored = self.versioned_state(session_id, in_doubt).await?;
+            stored = match in_doubt {
+                true => self.serial_versioned_state(session_id).await?,
+                false => self.versioned_state(session_id).await?,
+            };
             if in_doubt
                 && stored
                     .as_ref()
@@ -413,7 +425,7 @@ impl Inner {
             let Some((left_sec,)) = left else {
                 return Ok(());
             };
-            let stored = self.versioned_state(session_id, false).await?;
+            let stored = self.versioned_state(session_id).await?;
             let next =
                 stored.and_then(|(version, state)| Some((version, state.without_message()?)));
             let Some((version, next)) = next else {

@@ -57,7 +57,7 @@ impl Inner {
         let known = self.own_state(session_id).flatten();
         let stored = match known {
             Some((version, state)) => Some((version, state.as_ref().clone())),
-            None => self.versioned_state(session_id, false).await?,
+            None => self.versioned_state(session_id).await?,
         };
         let Some((version, state)) = stored else {
             return Ok(false);
