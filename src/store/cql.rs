@@ -43,7 +43,7 @@ pub use connection::open_error::{CqlOpenError, Refusal};
 pub use connection::options::{Agreement, CqlOptions};
 pub use connection::schema::is_keyspace;
 pub use connection::tls::CqlTls;
-pub use import::{ImportedMessage, ImportedSession};
+pub(crate) use import::ImportedSession;
 pub use nodes::serving::written_generation;
 pub use statements::counts::StatementCounts;
 
