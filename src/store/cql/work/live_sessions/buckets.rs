@@ -135,6 +135,15 @@ pub(in crate::cql) struct Entry {
     pub(in crate::cql) bucket: i64,
 }
 
+/// The buckets that a query reads, in their order.
+struct Buckets {
+    /// The buckets of the earlier layouts.
+    early: Vec<i64>,
+    hours: Vec<i64>,
+    /// The first listed hour: see [`Inner::advance_watermarks`].
+    passed: i64,
+}
+
 /// The first entries of some partitions, in any order.
 #[derive(Debug, Default)]
 struct EntryPage {
@@ -235,18 +244,46 @@ impl Inner {
         };
         let watermarks = self.shard_watermarks(table, of).await?;
         let first_watermark = watermarks.values().min().copied().unwrap_or(0);
-        let from = after
+        let buckets = self.buckets_to_read(query, first_watermark).await?;
+        let mut found = EntryPage::default();
+        // For each shard, the first hour that is not known to be empty.
+        let mut first_nonempty: BTreeMap<u8, i64> = BTreeMap::new();
+        for bucket in buckets.early {
+            found.join(
+                self.read_bucket(query, bucket, &watermarks, &mut first_nonempty)
+                    .await?,
+            );
+        }
+        self.read_hours(
+            query,
+            buckets.hours,
+            &watermarks,
+            &mut first_nonempty,
+            &mut found,
+        )
+        .await?;
+        if after.is_none() {
+            self.advance_watermarks(query, &watermarks, &first_nonempty, buckets.passed)
+                .await?;
+        }
+        Ok(found.in_order(limit))
+    }
+
+    /// Lists the buckets that may have entries of the query. `first_watermark` is the lowest watermark of its shards.
+    async fn buckets_to_read(
+        &self,
+        query: BucketQuery,
+        first_watermark: i64,
+    ) -> StoreResult<Buckets> {
+        let owner = query.table.buckets();
+        let from = query
+            .after
             .map_or(0, hour_of)
             .max(first_watermark)
             .max(FIRST_HOUR);
         let (early, hours) = futures_util::future::try_join(
-            self.slots(
-                table.buckets(),
-                i64::MIN,
-                FIRST_HOUR - 1,
-                Direction::Ascending,
-            ),
-            self.slots(table.buckets(), from, i64::MAX, Direction::Ascending),
+            self.slots(owner, i64::MIN, FIRST_HOUR - 1, Direction::Ascending),
+            self.slots(owner, from, i64::MAX, Direction::Ascending),
         )
         .await?;
         let early = early
@@ -260,40 +297,43 @@ impl Inner {
             Some(&hour) => hour,
             None => i64::MAX,
         };
-        let mut found = EntryPage::default();
-        // For each shard, the first hour that is not known to be empty.
-        let mut first_nonempty: BTreeMap<u8, i64> = BTreeMap::new();
-        for bucket in early {
-            found.join(
-                self.read_bucket(query, bucket, &watermarks, &mut first_nonempty)
-                    .await?,
-            );
-        }
+        Ok(Buckets {
+            early,
+            hours,
+            passed,
+        })
+    }
+
+    /// Reads hours in their order until the page has enough entries, and adds them to `found`.
+    async fn read_hours(
+        &self,
+        query: BucketQuery,
+        hours: Vec<i64>,
+        watermarks: &BTreeMap<u8, i64>,
+        first_nonempty: &mut BTreeMap<u8, i64>,
+        found: &mut EntryPage,
+    ) -> StoreResult<()> {
         let mut is_cut = false;
         let mut found_in_hours = 0;
         for hour in hours {
-            if is_cut || found_in_hours >= limit {
+            if is_cut || found_in_hours >= query.limit {
                 let last = found.entries.iter().filter(|entry| entry.bucket < hour);
                 let last = last.filter(|entry| entry.bucket >= FIRST_HOUR);
                 let last = last.map(|entry| entry.session_id).max();
                 found.cut_after(last);
-                for shard in of.iter() {
-                    first_nonempty.entry(shard.0).or_insert(hour);
+                for &shard in watermarks.keys() {
+                    first_nonempty.entry(shard).or_insert(hour);
                 }
                 break;
             }
             let some = self
-                .read_bucket(query, hour, &watermarks, &mut first_nonempty)
+                .read_bucket(query, hour, watermarks, first_nonempty)
                 .await?;
             found_in_hours += some.entries.len();
             is_cut = some.cut.is_some();
             found.join(some);
         }
-        if after.is_none() {
-            self.advance_watermarks(query, &watermarks, &first_nonempty, passed)
-                .await?;
-        }
-        Ok(found.in_order(limit))
+        Ok(())
     }
 
     /// Returns the first rows of one bucket, of the shards that have rows in it.
