@@ -35,7 +35,7 @@ use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::key_guard::secret_keys;
 use crate::open_store::{OpenStore, StoreOpenError};
-use crate::ops::NodeHealth;
+use crate::ops::{NodeHealth, OpsParts};
 use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, receipts, telemetry};
@@ -171,18 +171,18 @@ impl App {
             &secrets,
             map,
         )?;
-        let (operators, operators_handle) = ops::serve(
-            &config,
-            service.clone(),
-            &store,
+        let (operators, operators_handle) = ops::serve(OpsParts {
+            config: &config,
+            service: service.clone(),
+            store: &store,
             metrics,
-            &secrets,
-            Arc::new(move || api.auth.evict_all()),
-            NodeHealth {
+            secrets: &secrets,
+            on_revoked: Arc::new(move || api.auth.evict_all()),
+            health: NodeHealth {
                 view: node.as_ref().map(|node| Arc::clone(node.view())),
                 retention,
             },
-        )?;
+        })?;
         let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let on_replaced = || {

@@ -161,21 +161,40 @@ impl OpsState {
     }
 }
 
+/// The parts of the process that operators see or change.
+pub struct OpsParts<'a> {
+    /// The settings, which the page for people shows.
+    pub config: &'a Config,
+    /// The service, whose state the health checks report.
+    pub service: Service,
+    /// The store, which operators back up and check.
+    pub store: &'a OpenStore,
+    /// The metrics of the process.
+    pub metrics: PrometheusHandle,
+    /// The keys under which customers' secrets are sealed.
+    pub secrets: &'a SecretKeys,
+    /// Runs after a key was revoked.
+    pub on_revoked: OnRevoked,
+    /// Further sources of the health checks.
+    pub health: NodeHealth,
+}
+
 /// Serves operators at `server.ops_listen` and writes the token next to the store. Returns the
 /// address and the handle that stops the listener.
 ///
 /// # Errors
 ///
 /// Returns an error if the address cannot be bound, or if the token cannot be written.
-pub fn serve(
-    config: &Config,
-    service: Service,
-    store: &OpenStore,
-    metrics: PrometheusHandle,
-    secrets: &SecretKeys,
-    on_revoked: OnRevoked,
-    health: NodeHealth,
-) -> anyhow::Result<(SocketAddr, ServerHandle)> {
+pub fn serve(parts: OpsParts<'_>) -> anyhow::Result<(SocketAddr, ServerHandle)> {
+    let OpsParts {
+        config,
+        service,
+        store,
+        metrics,
+        secrets,
+        on_revoked,
+        health,
+    } = parts;
     let listener = std::net::TcpListener::bind(config.server.ops_listen).with_context(|| {
         format!(
             "server.ops_listen: {} cannot be bound",

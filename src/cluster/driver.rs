@@ -215,10 +215,10 @@ impl RunningDriver {
         for effect in effects {
             match effect {
                 Effect::Change(change) => self.spawn_change(change),
-                Effect::ReadMembers { serial } => {
+                Effect::ReadMembers(mode) => {
                     let (started, clock) = (now, Arc::clone(&self.clock));
                     self.spawn_read(move |store| async move {
-                        let rows = store.members(serial).await?;
+                        let rows = store.members(mode).await?;
                         let wall = clock.now();
                         Ok(Input::Members(MembersRead {
                             rows,

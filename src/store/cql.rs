@@ -2,73 +2,34 @@
 //! several nodes share (`schema/cql/`).
 //!
 //! ```text
-//! options.rs, open_error.rs    the settings of a connection, and the errors of opening the store
-//! connect.rs, tls.rs    the session, TLS, and the limits of each kind of statement
-//! topology.rs      refuses a database that is set up so that answers could be wrong
-//! row_ttls.rs      times to live of rows
-//! counts.rs        counts of statements by kind
-//! schema.rs        migrations, each applied once even if several nodes start at the same time
-//! statements.rs    all statements, prepared once
-//! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
-//! write_group.rs    small rows of several partitions, written with one request
-//! state.rs         a session's state: all parts of a session that need a lightweight transaction
-//! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
-//! live_sessions.rs    sessions that an owner of shards starts: live sessions, and sessions that need scoring
-//! journal.rs, starts.rs, sessions.rs, session_list.rs, lists.rs, insights.rs, reviews.rs    the ports of sessions
-//! settle.rs, deletes.rs    marks of sessions to score, and deletes of rows that lead to finished work
-//! own_sessions.rs  the sessions that a process that serves alone knows without a read
-//! endpoints.rs, outbox.rs, deliveries.rs    the port of webhooks
-//! keys.rs, key_check.rs, recorders.rs, documents.rs, erasure.rs    the other ports
-//! renewal.rs       giving the rows of one session their full time to live again
-//! serving.rs       which processes serve from the keyspace: a single process, or several nodes
-//! nodes.rs         members and owners of shards
-//! import.rs        importing the embedded store
-//! slots.rs         the slices of time in which a table has rows
-//! bounded.rs       the nodes' agreement to use partitions of bounded size
-//! caches.rs        bounded caches of this process
+//! connection.rs      settings, connection, TLS, checks of the database, migrations
+//! statements.rs      prepares and runs statements: reads, writes, lightweight transactions
+//! layout.rs          where rows are and how long they live: slices of time, partitions of bounded size, times to live
+//! sessions.rs        starts, states, ends, insights and lists of sessions
+//! journal.rs         the journal, notes and snapshots
+//! work.rs            live sessions, sessions to score, and deletes of rows that lead to finished work
+//! webhooks.rs        endpoints, outboxes, deliveries, and the relay of messages
+//! privacy.rs         erasures, and renewals of rows
+//! management.rs      keys, recorders, documents
+//! nodes.rs           which processes serve from the keyspace, and which node owns a shard
+//! caches.rs          bounded caches of this process
+//! import.rs          importing the embedded store
 //! ```
 //!
-//! The README of the crate has the decisions.
+//! Each folder has a file of its name, whose head lists its files. The README of the crate has the decisions.
 
-mod bounded;
 mod caches;
-mod connect;
-mod counts;
-mod db;
-mod deletes;
-mod deliveries;
-mod documents;
-mod endpoints;
-mod erasure;
+mod connection;
 mod import;
-mod insights;
 mod journal;
-mod key_check;
-mod keys;
-mod lists;
-mod live_sessions;
+mod layout;
+mod management;
 mod nodes;
-mod open_error;
-mod options;
-mod outbox;
-mod own_sessions;
-mod recorders;
-mod relay;
-mod renewal;
-mod reviews;
-mod row_ttls;
-mod schema;
-mod serving;
-mod session_list;
+mod privacy;
 mod sessions;
-mod settle;
-mod slots;
-mod starts;
-mod state;
 mod statements;
-mod tls;
-mod topology;
-mod write_group;
+mod webhooks;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,23 +39,23 @@ use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
 use porchlight_schema::limits::STORE_ACTIONS_RETRIED_MAX;
 use tokio::sync::Semaphore;
 
-pub use counts::StatementCounts;
-pub use import::{ImportedMessage, ImportedSession};
-pub use open_error::{CqlOpenError, Refusal};
-pub use options::{Agreement, CqlOptions};
-pub use schema::is_keyspace;
-pub use serving::written_generation;
-pub use tls::CqlTls;
+pub use connection::open_error::{CqlOpenError, Refusal};
+pub use connection::options::{Agreement, CqlOptions};
+pub use connection::schema::is_keyspace;
+pub use connection::tls::CqlTls;
+pub(crate) use import::ImportedSession;
+pub use nodes::serving::written_generation;
+pub use statements::counts::StatementCounts;
 
 use super::committer::{OnDurable, OnFatal};
-use bounded::BoundedPartitions;
 use caches::Caches;
-use connect::Profiles;
-use db::Db;
-use deletes::Deletes;
-pub(crate) use row_ttls::RowTtls;
-use serving::Verified;
-use statements::Statements;
+use connection::connect::Profiles;
+use layout::bounded::BoundedPartitions;
+pub(crate) use layout::row_ttls::RowTtls;
+use nodes::serving::{self, Serving, Verified};
+use statements::db::Db;
+use statements::prepared::Statements;
+use work::deletes::Deletes;
 
 /// The maximum number of threads that serve the database connections.
 const THREADS_MAX: usize = 4;
@@ -145,7 +106,7 @@ struct Inner {
     caches: Caches,
     deletes: Deletes,
     bounded: BoundedPartitions,
-    /// The number of starts of single serving processes; see [`serving`].
+    /// The number of starts of single serving processes; see [`nodes::serving`].
     epoch: u64,
     verified: Verified,
     /// Whether a command runs beside the processes that serve.
@@ -215,8 +176,8 @@ impl CqlStore {
         let opened = runtime.spawn(Inner::open(options, role, clock)).await;
         let (inner, on_fatal) = opened.map_err(|_panic| CqlOpenError::Thread)??;
         let inner = Arc::new(inner);
-        if let Some((on_fatal, alone)) = on_fatal {
-            runtime.spawn(serving::watch(Arc::downgrade(&inner), on_fatal, alone));
+        if let Some((on_fatal, serving)) = on_fatal {
+            runtime.spawn(serving::watch(Arc::downgrade(&inner), on_fatal, serving));
         }
         Ok(Arc::new(Self {
             inner,
@@ -345,9 +306,9 @@ impl Inner {
         options: CqlOptions,
         role: Role,
         clock: Arc<dyn Clock>,
-    ) -> Result<(Self, Option<(OnFatal, bool)>), CqlOpenError> {
-        let session = connect::connect(&options).await?;
-        schema::prepare(&session, &options).await?;
+    ) -> Result<(Self, Option<(OnFatal, Serving)>), CqlOpenError> {
+        let session = connection::connect::connect(&options).await?;
+        connection::schema::prepare(&session, &options).await?;
         let profiles = Profiles::new(options.ingest_within);
         let statements = Statements::prepare(&session, &profiles).await?;
         let db = Db::new(session, statements);
@@ -360,7 +321,7 @@ impl Inner {
                 tracing::info!(epoch, "this process serves alone from the CQL store");
                 let generation = written_generation(epoch, 0);
                 let alone = Arc::new(SingleNode { generation }) as Arc<dyn Ownership>;
-                (epoch, alone, on_durable, Some((on_fatal, true)))
+                (epoch, alone, on_durable, Some((on_fatal, Serving::Alone)))
             }
             Role::Node {
                 on_durable,
@@ -369,7 +330,12 @@ impl Inner {
             } => {
                 let epoch = serving::serial_epoch(&db).await?;
                 tracing::info!(epoch, "this process is one of the nodes on the CQL store");
-                (epoch, ownership, on_durable, Some((on_fatal, false)))
+                (
+                    epoch,
+                    ownership,
+                    on_durable,
+                    Some((on_fatal, Serving::AsNode)),
+                )
             }
             Role::Command => {
                 let nothing = Arc::new(|_, _, _| {}) as OnDurable;

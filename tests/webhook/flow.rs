@@ -168,7 +168,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
             ..DeliveryFilter::default()
         };
         let webhooks = world.webhooks.of(world.tenant);
-        let asked = webhooks.retry_all(&failed, true).await.unwrap();
+        let asked = webhooks.count_retryable(&failed).await.unwrap();
         assert_eq!((asked.count, asked.is_truncated), (1, false));
         assert_eq!(receiver.seen(), 6, "a dry run makes no attempt");
         for (attempts, status) in [(7, Failed), (8, Delivered), (9, Delivered)] {

@@ -270,16 +270,22 @@ pub enum Input {
     Leave,
 }
 
+/// The way to read rows that conditional writes change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Leaves writes in flight alone. The rows may lack a write whose outcome is unknown.
+    Plain,
+    /// Completes writes in flight first, so that the rows show each outcome.
+    Serial,
+}
+
 /// An effect that the shell performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Performs this write and reports [`Input::Changed`].
     Change(Change),
     /// Reads all members, serially if an outcome depends on it, and reports [`Input::Members`].
-    ReadMembers {
-        /// Whether to read at LOCAL_SERIAL.
-        serial: bool,
-    },
+    ReadMembers(ReadMode),
     /// Reads all owners and reports [`Input::Owners`].
     ReadOwners,
     /// Reads this owner serially and reports [`Input::Owner`].

@@ -1,7 +1,7 @@
 //! The other nodes: which shards this process owns, and how it reaches the owners of the others.
 
 use async_trait::async_trait;
-use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow};
+use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow, ReadMode};
 use porchlight_core::timeline::NumberedChange;
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::{SessionId, Shard};
@@ -136,8 +136,8 @@ pub trait NodesTable: Send + Sync {
     /// Performs a conditional write of the ownership machine.
     async fn change_nodes(&self, change: &Change) -> Outcome;
 
-    /// Returns the rows of all members; `serially` completes transactions in flight first.
-    async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>>;
+    /// Returns the rows of all members.
+    async fn members(&self, mode: ReadMode) -> StoreResult<Vec<MemberRow>>;
 
     /// Returns the rows of all shards that were ever claimed.
     async fn owners(&self) -> StoreResult<Vec<OwnerRow>>;

@@ -54,6 +54,15 @@ use watch::Watchers;
 /// The callback for a deadline that is due, given by the service, which ends sessions.
 pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<SessionHandle>) + Send + Sync>;
 
+/// The reason for which this node has a session that it adopts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This node has just created it: see [`Slot::is_new`](crate::session::Slot::is_new).
+    Created,
+    /// This node has found it in the store.
+    Store,
+}
+
 /// The registry of sessions. Clones share the same state.
 #[derive(Clone)]
 pub struct Registry {
@@ -177,7 +186,7 @@ impl Registry {
     /// Adopts a session in progress. `last_received_at` is when its last batch was received, or when it was
     /// created.
     pub fn adopt(&self, row: &SessionRow, last_received_at: TimestampMs) -> Arc<SessionHandle> {
-        let handle = self.enter(&row.start, last_received_at, false);
+        let handle = self.enter(&row.start, last_received_at, Origin::Store);
         self.arm(&handle);
         handle
     }
@@ -185,7 +194,7 @@ impl Registry {
     /// Adopts a session that this node has just created. Its actor skips the reads of the store,
     /// which has no data of the session yet.
     pub(crate) fn adopt_new(&self, start: &SessionStart) {
-        let handle = self.enter(start, start.created_at, true);
+        let handle = self.enter(start, start.created_at, Origin::Created);
         self.arm(&handle);
     }
 
@@ -194,7 +203,7 @@ impl Registry {
         &self,
         start: &SessionStart,
         last_received_at: TimestampMs,
-        is_new: bool,
+        origin: Origin,
     ) -> Arc<SessionHandle> {
         let admission = &self.inner.admission;
         self.inner.directory.enter(start.session_id, || {
@@ -205,7 +214,7 @@ impl Registry {
                 Arc::clone(admission.mailboxes()),
                 admission.shares().of(start.tenant),
             );
-            handle.slot().is_new = is_new;
+            handle.slot().is_new = origin == Origin::Created;
             handle
         })
     }

@@ -51,8 +51,17 @@ impl OwnShards {
         self.ownership.is_shared()
     }
 
-    /// Marks these shards as being released, or removes their marks.
-    pub(crate) fn set_releasing(&self, shards: ShardSet, releasing: bool) {
+    /// Marks these shards as being released.
+    pub(crate) fn begin_release(&self, shards: ShardSet) {
+        self.set_releasing(shards, true);
+    }
+
+    /// Removes the marks of shards that this process keeps or has got again.
+    pub(crate) fn end_release(&self, shards: ShardSet) {
+        self.set_releasing(shards, false);
+    }
+
+    fn set_releasing(&self, shards: ShardSet, releasing: bool) {
         for shard in shards.iter() {
             if let Some(mark) = self.releasing.get(usize::from(shard.0)) {
                 mark.store(releasing, Ordering::SeqCst);

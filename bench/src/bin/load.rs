@@ -30,110 +30,138 @@ struct Arguments {
 enum Command {
     /// Measures latency, throughput and CPU time while every connection sends its next batch when
     /// the last is answered.
-    Closed {
-        #[command(flatten)]
-        at: At,
-        #[command(flatten)]
-        load: ClosedLoad,
-    },
+    Closed(ClosedRun),
     /// Sends batches at a fixed rate, or at a multiple of the closed loop's rate: refusals, latency
     /// of accepted ones, memory.
-    Overload {
-        #[command(flatten)]
-        at: At,
-        /// Batches that fall due per second; by default the rate of a closed loop times `--times`.
-        #[arg(long)]
-        per_sec: Option<f64>,
-        /// The multiple of the closed loop's rate.
-        #[arg(long, default_value_t = 3.0)]
-        times: f64,
-        /// The duration in seconds.
-        #[arg(long, default_value_t = 20)]
-        seconds: u64,
-        #[arg(long, default_value_t = 1024)]
-        connections: u32,
-    },
+    Overload(OverloadRun),
     /// Measures the memory per session with many live sessions, each sending one batch per period.
-    Live {
-        #[command(flatten)]
-        at: At,
-        #[arg(long, default_value_t = 100_000)]
-        sessions: u32,
-        #[arg(long, default_value_t = 2)]
-        rounds: u32,
-        /// Seconds between two batches of a session.
-        #[arg(long, default_value_t = 60)]
-        period: u64,
-        #[arg(long, default_value_t = 64)]
-        connections: u32,
-        /// The mix of sample kinds: location, walk, dense, drive or imu
-        #[arg(long, default_value_t = Mix::Walk)]
-        mix: Mix,
-    },
+    Live(LiveRun),
     /// Measures the p99 and refusals of a tenant at a steady rate, alone and alongside a tenant
     /// that opens many connections.
-    Neighbour {
-        /// The service's binary, a release build.
-        #[arg(long)]
-        server: PathBuf,
-        /// The first tenant's batches per second.
-        #[arg(long, default_value_t = 200.0)]
-        per_sec: f64,
-        /// The duration of each run in seconds.
-        #[arg(long, default_value_t = 20)]
-        seconds: u64,
-        /// The number of the second tenant's connections.
-        #[arg(long, default_value_t = 1_000)]
-        connections: u32,
-        /// The conduct of the second tenant: announce, tokens, ended, ndjson, zstd or websocket.
-        /// Without it, all of them in turns.
-        #[arg(long)]
-        conduct: Option<Conduct>,
-        #[arg(long, default_value_t = 3)]
-        rounds: u32,
-    },
+    Neighbour(NeighbourRun),
     /// Measures the time until the service is ready after `kill -9` with many live sessions.
-    Restart {
-        /// The service's binary, a release build.
-        #[arg(long)]
-        server: PathBuf,
-        #[arg(long, default_value_t = 100_000)]
-        sessions: u32,
-        #[arg(long, default_value_t = 64)]
-        connections: u32,
-        /// The number of kills.
-        #[arg(long, default_value_t = 3)]
-        kills: u32,
-    },
+    Restart(RestartRun),
     /// Measures the memory per open event stream and WebSocket, and their effect on ingest.
-    Streams {
-        #[command(flatten)]
-        at: At,
-        #[arg(long, default_value_t = 2_000)]
-        events: u32,
-        #[arg(long, default_value_t = 2_000)]
-        sockets: u32,
-        #[command(flatten)]
-        load: ClosedLoad,
-    },
+    Streams(StreamsRun),
     /// Compares the CPU time per request of the service and the floor, or of the service on another
     /// and the embedded store, in alternating runs.
-    Ratio {
-        /// The service's binary, a release build.
-        #[arg(long)]
-        server: PathBuf,
-        /// The floor's binary; by default the one next to this binary.
-        #[arg(long)]
-        floor: Option<PathBuf>,
-        /// A variable of the service's configuration, such as `PORCHLIGHT__STORE__KIND=cql`. The
-        /// service with it is compared with the service on an embedded store.
-        #[arg(long, value_name = "NAME=VALUE", conflicts_with = "floor", value_parser = variable)]
-        set: Vec<(String, String)>,
-        #[arg(long, default_value_t = 7)]
-        rounds: u32,
-        #[command(flatten)]
-        load: ClosedLoad,
-    },
+    Ratio(RatioRun),
+}
+
+/// The arguments of `closed`.
+#[derive(Debug, Args)]
+struct ClosedRun {
+    #[command(flatten)]
+    at: At,
+    #[command(flatten)]
+    load: ClosedLoad,
+}
+
+/// The arguments of `overload`.
+#[derive(Debug, Args)]
+struct OverloadRun {
+    #[command(flatten)]
+    at: At,
+    /// Batches that fall due per second; by default the rate of a closed loop times `--times`.
+    #[arg(long)]
+    per_sec: Option<f64>,
+    /// The multiple of the closed loop's rate.
+    #[arg(long, default_value_t = 3.0)]
+    times: f64,
+    /// The duration in seconds.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    #[arg(long, default_value_t = 1024)]
+    connections: u32,
+}
+
+/// The arguments of `live`.
+#[derive(Debug, Args)]
+struct LiveRun {
+    #[command(flatten)]
+    at: At,
+    #[arg(long, default_value_t = 100_000)]
+    sessions: u32,
+    #[arg(long, default_value_t = 2)]
+    rounds: u32,
+    /// Seconds between two batches of a session.
+    #[arg(long, default_value_t = 60)]
+    period: u64,
+    #[arg(long, default_value_t = 64)]
+    connections: u32,
+    /// The mix of sample kinds: location, walk, dense, drive or imu
+    #[arg(long, default_value_t = Mix::Walk)]
+    mix: Mix,
+}
+
+/// The arguments of `neighbour`.
+#[derive(Debug, Args)]
+struct NeighbourRun {
+    /// The service's binary, a release build.
+    #[arg(long)]
+    server: PathBuf,
+    /// The first tenant's batches per second.
+    #[arg(long, default_value_t = 200.0)]
+    per_sec: f64,
+    /// The duration of each run in seconds.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// The number of the second tenant's connections.
+    #[arg(long, default_value_t = 1_000)]
+    connections: u32,
+    /// The conduct of the second tenant: announce, tokens, ended, ndjson, zstd or websocket.
+    /// Without it, all of them in turns.
+    #[arg(long)]
+    conduct: Option<Conduct>,
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+}
+
+/// The arguments of `restart`.
+#[derive(Debug, Args)]
+struct RestartRun {
+    /// The service's binary, a release build.
+    #[arg(long)]
+    server: PathBuf,
+    #[arg(long, default_value_t = 100_000)]
+    sessions: u32,
+    #[arg(long, default_value_t = 64)]
+    connections: u32,
+    /// The number of kills.
+    #[arg(long, default_value_t = 3)]
+    kills: u32,
+}
+
+/// The arguments of `streams`.
+#[derive(Debug, Args)]
+struct StreamsRun {
+    #[command(flatten)]
+    at: At,
+    #[arg(long, default_value_t = 2_000)]
+    events: u32,
+    #[arg(long, default_value_t = 2_000)]
+    sockets: u32,
+    #[command(flatten)]
+    load: ClosedLoad,
+}
+
+/// The arguments of `ratio`.
+#[derive(Debug, Args)]
+struct RatioRun {
+    /// The service's binary, a release build.
+    #[arg(long)]
+    server: PathBuf,
+    /// The floor's binary; by default the one next to this binary.
+    #[arg(long)]
+    floor: Option<PathBuf>,
+    /// A variable of the service's configuration, such as `PORCHLIGHT__STORE__KIND=cql`. The
+    /// service with it is compared with the service on an embedded store.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "floor", value_parser = variable)]
+    set: Vec<(String, String)>,
+    #[arg(long, default_value_t = 7)]
+    rounds: u32,
+    #[command(flatten)]
+    load: ClosedLoad,
 }
 
 /// Parses `NAME=VALUE`.
@@ -280,137 +308,97 @@ async fn main() -> anyhow::Result<()> {
         .await
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Closed { at, load } => {
-            let at = at.choose().await?;
-            let result = closed::run(&at.target, at.pid, load.load()).await?;
-            print(&result.text(), &result)
-        }
-        Command::Overload {
-            at,
-            per_sec,
-            times,
-            seconds,
-            connections,
-        } => {
-            let at = at.choose().await?;
-            overloaded(
-                &at,
-                per_sec,
-                times,
-                Duration::from_secs(seconds),
-                connections,
-            )
-            .await
-        }
-        Command::Live {
-            at,
-            sessions,
-            rounds,
-            period,
-            connections,
-            mix,
-        } => {
-            let at = at.choose().await?;
-            let load = Live {
-                sessions,
-                rounds,
-                period: Duration::from_secs(period),
-                connections,
-                mix,
-            };
-            let result = live::run(&at.target, at.pid, load).await?;
-            print(&result.text(), &result)
-        }
-        Command::Restart {
-            server,
-            sessions,
-            connections,
-            kills,
-        } => {
-            let result = restart::run(&Restart {
-                server,
-                sessions,
-                connections,
-                kills,
-            })
-            .await?;
-            print(&result.text(), &result)
-        }
-        Command::Neighbour {
-            server,
-            per_sec,
-            seconds,
-            connections,
-            conduct,
-            rounds,
-        } => {
-            let all = conduct.map_or_else(Conduct::all, |one| vec![one]);
-            for conduct in all {
-                let result = neighbour::run(&Neighbour {
-                    server: server.clone(),
-                    per_sec,
-                    duration: Duration::from_secs(seconds),
-                    connections,
-                    conduct,
-                    rounds,
-                })
-                .await?;
-                print(&result.text(), &result)?;
-            }
-            Ok(())
-        }
-        Command::Streams {
-            at,
-            events,
-            sockets,
-            load,
-        } => {
-            let at = at.choose().await?;
-            let load = Streams {
-                events,
-                sockets,
-                load: load.load(),
-            };
-            let result = streams::run(&at.target, at.pid, load).await?;
-            print(&result.text(), &result)
-        }
-        Command::Ratio {
-            server,
-            floor,
-            set,
-            rounds,
-            load,
-        } => {
-            let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("porchlight-floor"));
-            let base = if set.is_empty() {
-                Base::Floor(floor.map_or_else(beside, Ok)?)
-            } else {
-                Base::Embedded
-            };
-            let result = ratio::run(&Ratio {
-                server,
-                variables: set,
-                base,
-                rounds,
-                load: load.load(),
-            })
-            .await?;
-            print(&result.text(), &result)
-        }
+        Command::Closed(run) => closed_loop(run).await,
+        Command::Overload(run) => overloaded(run).await,
+        Command::Live(run) => live_sessions(run).await,
+        Command::Restart(run) => restarts(run).await,
+        Command::Neighbour(run) => neighbours(run).await,
+        Command::Streams(run) => open_streams(run).await,
+        Command::Ratio(run) => ratios(run).await,
     }
 }
 
+async fn closed_loop(run: ClosedRun) -> anyhow::Result<()> {
+    let at = run.at.choose().await?;
+    let result = closed::run(&at.target, at.pid, run.load.load()).await?;
+    print(&result.text(), &result)
+}
+
+async fn live_sessions(run: LiveRun) -> anyhow::Result<()> {
+    let at = run.at.choose().await?;
+    let load = Live {
+        sessions: run.sessions,
+        rounds: run.rounds,
+        period: Duration::from_secs(run.period),
+        connections: run.connections,
+        mix: run.mix,
+    };
+    let result = live::run(&at.target, at.pid, load).await?;
+    print(&result.text(), &result)
+}
+
+async fn restarts(run: RestartRun) -> anyhow::Result<()> {
+    let result = restart::run(&Restart {
+        server: run.server,
+        sessions: run.sessions,
+        connections: run.connections,
+        kills: run.kills,
+    })
+    .await?;
+    print(&result.text(), &result)
+}
+
+async fn neighbours(run: NeighbourRun) -> anyhow::Result<()> {
+    let all = run.conduct.map_or_else(Conduct::all, |one| vec![one]);
+    for conduct in all {
+        let result = neighbour::run(&Neighbour {
+            server: run.server.clone(),
+            per_sec: run.per_sec,
+            duration: Duration::from_secs(run.seconds),
+            connections: run.connections,
+            conduct,
+            rounds: run.rounds,
+        })
+        .await?;
+        print(&result.text(), &result)?;
+    }
+    Ok(())
+}
+
+async fn open_streams(run: StreamsRun) -> anyhow::Result<()> {
+    let at = run.at.choose().await?;
+    let load = Streams {
+        events: run.events,
+        sockets: run.sockets,
+        load: run.load.load(),
+    };
+    let result = streams::run(&at.target, at.pid, load).await?;
+    print(&result.text(), &result)
+}
+
+async fn ratios(run: RatioRun) -> anyhow::Result<()> {
+    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("porchlight-floor"));
+    let base = if run.set.is_empty() {
+        Base::Floor(run.floor.map_or_else(beside, Ok)?)
+    } else {
+        Base::Embedded
+    };
+    let result = ratio::run(&Ratio {
+        server: run.server,
+        variables: run.set,
+        base,
+        rounds: run.rounds,
+        load: run.load.load(),
+    })
+    .await?;
+    print(&result.text(), &result)
+}
+
 /// Measures the closed loop's rate, multiplies it if no rate is given, then runs the overload.
-async fn overloaded(
-    at: &Chosen,
-    per_sec: Option<f64>,
-    times: f64,
-    duration: Duration,
-    connections: u32,
-) -> anyhow::Result<()> {
+async fn overloaded(run: OverloadRun) -> anyhow::Result<()> {
+    let at = run.at.choose().await?;
     let normal = Closed {
         connections: 64,
         sessions: 256,
@@ -422,17 +410,12 @@ async fn overloaded(
         all_in: None,
     };
     let normal = closed::run(&at.target, at.pid, normal).await?;
-    let per_sec = per_sec.unwrap_or(normal.per_sec * times);
-    let result = overload::run(
-        &at.target,
-        at.pid,
-        Overload {
-            per_sec,
-            duration,
-            connections,
-        },
-    )
-    .await?;
+    let load = Overload {
+        per_sec: run.per_sec.unwrap_or(normal.per_sec * run.times),
+        duration: Duration::from_secs(run.seconds),
+        connections: run.connections,
+    };
+    let result = overload::run(&at.target, at.pid, load).await?;
     let text = format!(
         "{}; a closed loop: p99 {} ms",
         result.text(),

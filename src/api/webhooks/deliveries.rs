@@ -327,7 +327,11 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
     call.reject_parameters()?;
     let (filter, dry_run) = faults.into_result(Some((filter, dry_run.unwrap_or(false))))?;
     let _share = call.begin_list(tenant)?;
-    let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
+    let webhooks = webhooks.of(tenant);
+    let asked = match dry_run {
+        true => webhooks.count_retryable(&filter).await?,
+        false => webhooks.retry_all(&filter).await?,
+    };
     let view = RetriedView {
         count: asked.count,
         truncated: Some(asked.is_truncated),

@@ -53,7 +53,7 @@ pub(super) async fn preview(request: SignedInRequest) -> Result<HttpResponse, Pr
     let webhooks = request.webhooks()?;
     let counted = webhooks
         .of(request.tenant())
-        .retry_all(&filter, true)
+        .count_retryable(&filter)
         .await?;
     let back = format!("{ROOT}/deliveries?{}", retry_query(&query));
     let frame = request.frame();
@@ -88,10 +88,7 @@ pub(super) async fn run(mut request: SignedInRequest) -> Result<HttpResponse, Pr
     let query = filter::parse(&request.form().await?.query());
     let filter = chosen_filter(&query)?;
     let webhooks = request.webhooks()?;
-    let done = webhooks
-        .of(request.tenant())
-        .retry_all(&filter, false)
-        .await?;
+    let done = webhooks.of(request.tenant()).retry_all(&filter).await?;
     let query = retry_query(&query);
     Ok(guard::redirect(&format!(
         "{ROOT}/deliveries/retry/progress?{query}&count={}",
@@ -111,7 +108,7 @@ pub(super) async fn progress(request: SignedInRequest) -> Result<HttpResponse, P
     let endpoint = webhooks.endpoint().await?;
     let waiting = webhooks.retries_waiting().await?;
     let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
-    let remaining = webhooks.retry_all(&filter, true).await?;
+    let remaining = webhooks.count_retryable(&filter).await?;
     let (requested, attempted) = (
         requested.min(RETRY_BY_FILTER_MAX),
         requested.saturating_sub(waiting),

@@ -9,14 +9,14 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_HEADS_MAX;
 use porchlight_schema::session::Tenant;
 
-use super::bounded::RowShares;
-use super::endpoints::KnownEndpoint;
 use super::journal::JournalHead;
-use super::live_sessions::{EmptyRead, WorkTable};
-use super::outbox::{Cursor, ExaminedEntries};
-use super::own_sessions::OwnSession;
-use super::relay::MessageHead;
-use super::state::{SessionRecord, State};
+use super::layout::bounded::RowShares;
+use super::sessions::own_sessions::OwnSession;
+use super::sessions::state::{SessionRecord, State};
+use super::webhooks::endpoints::KnownEndpoint;
+use super::webhooks::outbox::{Cursor, ExaminedEntries};
+use super::webhooks::relay::MessageHead;
+use super::work::live_sessions::{EmptyRead, WorkTable};
 
 /// The number of lock stripes, which exceeds the number of concurrent writers.
 const STRIPES: usize = 1_024;

@@ -14,37 +14,37 @@ use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 
-use super::db::{Lwt, encode, id_bytes};
 use super::journal::note_bytes;
-use super::live_sessions::WorkTable;
-use super::outbox::Cursor;
-use super::relay::number_cell;
-use super::slots::AT_ONCE;
-use super::slots::OutboxKind;
-use super::starts::IdempotencyRecord;
-use super::state::{OfficialInsight, SessionRecord, State};
+use super::layout::slots::AT_ONCE;
+use super::layout::slots::OutboxKind;
+use super::sessions::starts::IdempotencyRecord;
+use super::sessions::state::{OfficialInsight, SessionRecord, State};
+use super::statements::db::{Lwt, encode, id_bytes};
+use super::webhooks::outbox::Cursor;
+use super::webhooks::relay::number_cell;
+use super::work::live_sessions::WorkTable;
 use super::{CqlStore, Inner};
 
 /// A message, its state, and its finished attempts by number.
-pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, AttemptResult)>);
+pub(super) type ImportedMessage = (Message, DeliveryRow, Vec<(u32, AttemptResult)>);
 
 /// A session of another store, without its batches.
 #[derive(Debug, Clone)]
-pub struct ImportedSession {
+pub(crate) struct ImportedSession {
     /// The start of the session.
-    pub start: SessionStart,
+    pub(crate) start: SessionStart,
     /// The end of the session.
-    pub end: Option<SessionEnd>,
+    pub(crate) end: Option<SessionEnd>,
     /// The newest insight of the session.
-    pub insight: Option<StoredInsight>,
+    pub(crate) insight: Option<StoredInsight>,
     /// Whether the insight may not cover all data.
-    pub needs_rescoring: bool,
+    pub(crate) needs_rescoring: bool,
     /// The PoD of the session.
-    pub pod: Option<PodRow>,
+    pub(crate) pod: Option<PodRow>,
     /// Decisions about its batches.
-    pub notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
     /// The messages of the session, in order.
-    pub messages: Vec<ImportedMessage>,
+    pub(crate) messages: Vec<ImportedMessage>,
 }
 
 impl CqlStore {
@@ -62,7 +62,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_batches(
+    pub(crate) async fn import_batches(
         &self,
         session_id: SessionId,
         batches: Vec<JournalEntry>,
@@ -80,7 +80,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
+    pub(crate) async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
         self.run_without_deadline(|inner| async move { inner.import(&session).await })
             .await
     }
@@ -90,7 +90,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_learned_by(
+    pub(crate) async fn import_learned_by(
         &self,
         session_id: SessionId,
         keys: &[[u8; 32]],
@@ -112,7 +112,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_request(
+    pub(crate) async fn import_request(
         &self,
         endpoint: &Endpoint,
         request: ManualRetry,
@@ -133,7 +133,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_idempotency(
+    pub(crate) async fn import_idempotency(
         &self,
         hash: &[u8],
         body_hash: [u8; 32],
@@ -158,7 +158,11 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
+    pub(crate) async fn import_recorder(
+        &self,
+        id: RecorderId,
+        row: RecorderRow,
+    ) -> StoreResult<()> {
         let latest = id
             .made_at()
             .plus_ms(i64::from(RECORDER_EXPIRES_SEC_MAX) * 1_000);
@@ -171,7 +175,9 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub async fn session_ids(&self) -> StoreResult<BoxStream<'static, StoreResult<SessionId>>> {
+    pub(crate) async fn session_ids(
+        &self,
+    ) -> StoreResult<BoxStream<'static, StoreResult<SessionId>>> {
         let db = &self.inner.db;
         let rows = db.stream::<(Vec<u8>,)>(&db.statements.sessions_all, ());
         let ids = rows.await?.map(|row| {
@@ -186,7 +192,7 @@ impl CqlStore {
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
-    pub async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
+    pub(crate) async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
         let (inner, key_bytes) = (&self.inner, key.as_slice());
         if is_of_one_session(&key) {
             return inner.put_trace(key_bytes, value).await;

@@ -15,7 +15,7 @@ use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::slots::{Direction, SlotOwner};
+use super::layout::slots::{Direction, SlotOwner};
 use super::{CqlStore, Inner};
 pub(super) use head::JournalHead;
 pub(super) use row::note_bytes;

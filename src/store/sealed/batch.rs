@@ -8,7 +8,7 @@ use porchlight_observe::chain;
 use super::bookkeeping::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::data_keys::{DataKeys, FoundKey, next_file};
 use super::key_folder::Secret;
-use super::owner::{KeyOwner, is_start, key_owner, start_key};
+use super::owner::{KeyOwner, RowKeyLifetime, is_start, key_owner, start_key};
 use super::value::{self, Nonces};
 use super::{failed, key_number};
 use crate::engine::{Engine, EngineError, Space, Write};
@@ -195,19 +195,19 @@ impl Sealing {
         Ok(Write { space, key, value })
     }
 
-    /// Seals a row with a key of its own. If the row `keeps_key`, it has one key until it is removed; otherwise each version
-    /// has a new one. The key of the replaced version is destroyed unless the new version has it too.
+    /// Seals a row with a key of its own. The key of the replaced version is destroyed unless the new version has it too.
     fn row(
         &self,
         inner: &dyn Engine,
         writer: &mut Writer,
         change: &mut Change,
         write: Write,
-        keeps_key: bool,
+        lifetime: RowKeyLifetime,
     ) -> Result<(), EngineError> {
         let replaced = readable(inner.get(write.space, &write.key))?;
         let number = replaced.and_then(|value| sound_key_number(write.space, &write.key, value));
-        if let Some(number) = number.filter(|_| keeps_key && write.value.is_some())
+        if let Some(number) =
+            number.filter(|_| lifetime == RowKeyLifetime::UntilRemoval && write.value.is_some())
             && let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)?
         {
             change.writes.push(self.sealed(write, number, &secret)?);
@@ -234,12 +234,14 @@ impl Sealing {
         session: [u8; 16],
     ) -> Result<(), EngineError> {
         match self.session_key(inner, writer, change, session)? {
-            SessionKey::NoSession => return self.row(inner, writer, change, write, false),
+            SessionKey::NoSession => {
+                return self.row(inner, writer, change, write, RowKeyLifetime::OneVersion);
+            }
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
                 let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)? else {
                     // The session's earlier rows are unreadable. That must not end the store.
-                    return self.row(inner, writer, change, write, false);
+                    return self.row(inner, writer, change, write, RowKeyLifetime::OneVersion);
                 };
                 change.writes.push(self.sealed(write, number, &secret)?);
             }
@@ -286,8 +288,20 @@ impl Sealing {
         for write in writes {
             match key_owner(write.space, &write.key) {
                 KeyOwner::None => change.writes.push(write),
-                KeyOwner::Row => self.row(inner, writer, &mut change, write, false)?,
-                KeyOwner::LastingRow => self.row(inner, writer, &mut change, write, true)?,
+                KeyOwner::Row => self.row(
+                    inner,
+                    writer,
+                    &mut change,
+                    write,
+                    RowKeyLifetime::OneVersion,
+                )?,
+                KeyOwner::LastingRow => self.row(
+                    inner,
+                    writer,
+                    &mut change,
+                    write,
+                    RowKeyLifetime::UntilRemoval,
+                )?,
                 KeyOwner::Session(session) => {
                     self.session_row(inner, writer, &mut change, write, session)?;
                 }

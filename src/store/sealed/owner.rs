@@ -17,6 +17,15 @@ pub(super) enum KeyOwner {
     LastingRow,
 }
 
+/// The lifetime of a data key that belongs to a single row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowKeyLifetime {
+    /// Each version of the row has a new key.
+    OneVersion,
+    /// The row has one key until it is removed.
+    UntilRemoval,
+}
+
 /// Returns the owner of a row's data key, by the letter of its table.
 pub(super) fn key_owner(space: Space, key: &[u8]) -> KeyOwner {
     let Some((table, rest)) = key.split_first() else {

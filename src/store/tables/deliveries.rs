@@ -50,7 +50,14 @@ fn scan_rows(
 ) -> StoreResult<Option<MessageId>> {
     let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
     if let Some(session_id) = filter.session_id {
-        return scan_session(read, tenant, filter, session_id, current, &scan, take);
+        let of = SessionScan {
+            tenant,
+            session_id,
+            filter,
+            current,
+            scan: &scan,
+        };
+        return of.run(read, take);
     }
     let mut examined_rows = 0;
     scan.rows_max = STEP_ROWS;
@@ -96,41 +103,59 @@ fn decode(
     skipped(read.state(&outbox::delivery_key(tenant, id)), UNREADABLE)
 }
 
-fn scan_session(
-    read: &dyn Read,
+/// A scan of the deliveries of one session, which reads its messages instead of the tenant's table.
+struct SessionScan<'s> {
     tenant: Tenant,
-    filter: &DeliveryFilter,
     session_id: SessionId,
+    filter: &'s DeliveryFilter,
+    /// The tenant's present endpoint.
     current: Option<EndpointId>,
-    scan: &Scan,
-    take: &mut dyn FnMut(DeliveryRow) -> bool,
-) -> StoreResult<Option<MessageId>> {
-    let mut ids: Vec<MessageId> = messages::all(read, session_id)?
-        .iter()
-        .filter(|message| message.tenant == tenant)
-        .map(|message| message.id)
-        .collect();
-    ids.sort_unstable();
-    if scan.order == crate::engine::Order::Descending {
-        ids.reverse();
-    }
-    for id in ids {
-        // The range of the scan also excludes the rows before the page.
-        let key = outbox::delivery_key(tenant, id);
-        let is_outside = key.get(1..) < scan.range.from.get(1..)
-            || (!scan.range.to.is_empty() && key.get(1..) >= scan.range.to.get(1..));
-        if is_outside {
-            continue;
+    /// The order and the range of the scan of the tenant's table.
+    scan: &'s Scan,
+}
+
+impl SessionScan<'_> {
+    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined id if there may be more
+    /// rows.
+    fn run(
+        &self,
+        read: &dyn Read,
+        take: &mut dyn FnMut(DeliveryRow) -> bool,
+    ) -> StoreResult<Option<MessageId>> {
+        let Self {
+            tenant,
+            session_id,
+            filter,
+            current,
+            scan,
+        } = *self;
+        let mut ids: Vec<MessageId> = messages::all(read, session_id)?
+            .iter()
+            .filter(|message| message.tenant == tenant)
+            .map(|message| message.id)
+            .collect();
+        ids.sort_unstable();
+        if scan.order == crate::engine::Order::Descending {
+            ids.reverse();
         }
-        let delivery = skipped(read.state(&key), UNREADABLE)?;
-        let more = delivery
-            .filter(|delivery| filter.takes(delivery, current))
-            .is_none_or(&mut *take);
-        if !more {
-            return Ok(Some(id));
+        for id in ids {
+            // The range of the scan also excludes the rows before the page.
+            let key = outbox::delivery_key(tenant, id);
+            let is_outside = key.get(1..) < scan.range.from.get(1..)
+                || (!scan.range.to.is_empty() && key.get(1..) >= scan.range.to.get(1..));
+            if is_outside {
+                continue;
+            }
+            let delivery = skipped(read.state(&key), UNREADABLE)?;
+            let more = delivery
+                .filter(|delivery| filter.takes(delivery, current))
+                .is_none_or(&mut *take);
+            if !more {
+                return Ok(Some(id));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// Returns the key of a message in the table of a range.

@@ -40,10 +40,20 @@ async fn policy(server: &Server) -> Option<(Vec<u8>, Value)> {
     Some((policy.key, serde_json::from_slice(&policy.data).unwrap()))
 }
 
+/// The step that a stored removal has reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A hold may still drop the removal.
+    Undecided,
+    /// The removal will be carried out.
+    Decided,
+}
+
 /// Adds a removal of a session to the policy, as the process of a sweep does.
-async fn store_removal(server: &Server, id: &str, class: &str, decided: bool) {
+async fn store_removal(server: &Server, id: &str, class: &str, step: Step) {
     let (key, before) = policy(server).await.unwrap();
     let mut after = before.clone();
+    let decided = step == Step::Decided;
     after["removal"] = json!({ "number": 7, "class": class, "sessions": [id], "decided": decided });
     let stored = server.store.document(policies(), key.clone()).await;
     let after = Some(serde_json::to_vec(&after).unwrap());
@@ -51,6 +61,15 @@ async fn store_removal(server: &Server, id: &str, class: &str, decided: bool) {
         .store
         .replace_document(policies(), key, stored.unwrap(), after);
     assert!(replaced.await.unwrap());
+}
+
+/// Starts a server with this policy and a scored session, of which a class is being removed.
+async fn server_with_removal(policy: Value, class: &str, step: Step) -> (Server, Started) {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    choose(&server, policy).await;
+    store_removal(&server, &session.id, class, step).await;
+    (server, session)
 }
 
 async fn finish(server: &Server) -> Swept {
@@ -70,10 +89,8 @@ async fn sweep(server: &Server) -> Swept {
 
 #[actix::test]
 async fn a_hold_of_a_session_that_is_being_removed_is_not_acknowledged() {
-    let server = server(0).await;
-    let session = server.scored_session().await;
-    choose(&server, json!({ "insightDays": 9 })).await;
-    store_removal(&server, &session.id, "insight", true).await;
+    let (server, session) =
+        server_with_removal(json!({ "insightDays": 9 }), "insight", Step::Decided).await;
     let waiting = hold(&server, Method::PUT, &session.id).await;
     waiting.is_problem(503, "overloaded");
     let shown = hold(&server, Method::GET, &session.id).await;
@@ -93,10 +110,12 @@ async fn a_hold_of_a_session_that_is_being_removed_is_not_acknowledged() {
 
 #[actix::test]
 async fn a_hold_is_acknowledged_once_a_removal_of_a_part_has_ended() {
-    let server = server(0).await;
-    let session = server.scored_session().await;
-    choose(&server, json!({ "telemetryDays": 1, "insightDays": 9 })).await;
-    store_removal(&server, &session.id, "telemetry", true).await;
+    let (server, session) = server_with_removal(
+        json!({ "telemetryDays": 1, "insightDays": 9 }),
+        "telemetry",
+        Step::Decided,
+    )
+    .await;
     let finishing = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         finish(&server).await
@@ -111,10 +130,8 @@ async fn a_hold_is_acknowledged_once_a_removal_of_a_part_has_ended() {
 
 #[actix::test]
 async fn a_hold_drops_a_removal_that_is_not_decided() {
-    let server = server(0).await;
-    let session = server.scored_session().await;
-    choose(&server, json!({ "insightDays": 9 })).await;
-    store_removal(&server, &session.id, "insight", false).await;
+    let (server, session) =
+        server_with_removal(json!({ "insightDays": 9 }), "insight", Step::Undecided).await;
     assert_eq!(hold(&server, Method::PUT, &session.id).await.status, 200);
     assert_eq!(policy(&server).await.unwrap().1.get("removal"), None);
     server.clock.advance_min(30 * DAY_MIN);
@@ -125,10 +142,8 @@ async fn a_hold_drops_a_removal_that_is_not_decided() {
 
 #[actix::test]
 async fn a_restriction_is_completed_once_a_removal_has_ended() {
-    let server = server(0).await;
-    let session = server.scored_session().await;
-    choose(&server, json!({ "telemetryDays": 1 })).await;
-    store_removal(&server, &session.id, "telemetry", true).await;
+    let (server, _) =
+        server_with_removal(json!({ "telemetryDays": 1 }), "telemetry", Step::Decided).await;
     let subject = json!({ "externalRiderId": "rider-1" });
     let submitted = submit(&server, &body("r1", "restriction", subject)).await;
     assert_eq!(submitted.status, 202);
@@ -142,10 +157,8 @@ async fn a_restriction_is_completed_once_a_removal_has_ended() {
 
 #[actix::test]
 async fn a_removal_outlives_a_change_of_the_policy() {
-    let server = server(0).await;
-    let session = server.scored_session().await;
-    choose(&server, json!({ "insightDays": 9 })).await;
-    store_removal(&server, &session.id, "insight", true).await;
+    let (server, session) =
+        server_with_removal(json!({ "insightDays": 9 }), "insight", Step::Decided).await;
     choose(&server, json!({ "insightDays": 20 })).await;
     choose(&server, json!({})).await;
     assert_eq!(finish(&server).await.sessions, 1);

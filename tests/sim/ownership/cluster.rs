@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use porchlight_core::ownership::{
     Change, Effect, Input, Member, MembersRead, MonotonicMs, NodeName, Outcome, OwnershipMachine,
-    TICK_MS_MAX,
+    ReadMode, TICK_MS_MAX,
 };
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
@@ -64,7 +64,7 @@ struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StoreRequest {
     Change(Change),
-    Members { serial: bool },
+    Members(ReadMode),
     Owners,
     Owner(Shard),
 }
@@ -356,7 +356,7 @@ impl Cluster {
                 self.changes += 1;
                 self.ask(node, StoreRequest::Change(change));
             }
-            Effect::ReadMembers { serial } => self.ask(node, StoreRequest::Members { serial }),
+            Effect::ReadMembers(mode) => self.ask(node, StoreRequest::Members(mode)),
             Effect::ReadOwners => self.ask(node, StoreRequest::Owners),
             Effect::ReadOwner(shard) => self.ask(node, StoreRequest::Owner(shard)),
             Effect::Start(shard, generation) => {
@@ -441,7 +441,7 @@ impl Cluster {
             return;
         };
         let serial = match &pending.request {
-            StoreRequest::Members { serial: true } => Some(Row::Members),
+            StoreRequest::Members(ReadMode::Serial) => Some(Row::Members),
             StoreRequest::Owner(shard) => Some(Row::Owner(*shard)),
             _ => None,
         };

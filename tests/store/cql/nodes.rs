@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use porchlight_core::ownership::{
-    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow,
+    Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow, ReadMode,
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_ports::{
@@ -66,7 +66,7 @@ async fn check(store: &CqlStore, changes: impl IntoIterator<Item = (Change, Outc
         let mut outcome = store.change_nodes(&change).await;
         while outcome == Outcome::Unknown {
             // A busy machine leaves the outcome unknown: none of these changes is applied twice.
-            store.members(true).await.unwrap();
+            store.members(ReadMode::Serial).await.unwrap();
             outcome = store.change_nodes(&change).await;
         }
         assert_eq!(outcome, expected, "{change:?}");
@@ -125,8 +125,8 @@ async fn members_join_send_heartbeats_are_declared_dead_and_rejoin() {
         row(second, 1, MemberStatus::Up),
         row(member("b:1", 5), 0, MemberStatus::Gone),
     ];
-    for serially in [false, true] {
-        let mut rows = store.members(serially).await.unwrap();
+    for mode in [ReadMode::Plain, ReadMode::Serial] {
+        let mut rows = store.members(mode).await.unwrap();
         let clocks = rows.iter_mut().map(|row| row.clock.take());
         let clocks: Vec<_> = clocks.collect();
         assert_eq!(rows, expected);

@@ -11,7 +11,7 @@ use super::placement::Placement;
 use super::shard_view::ShardView;
 use super::{
     Change, Effect, HEARTBEAT_MS, Incarnation, Input, JOIN_RETRY_MS, LEASE_MS, MEMBERS_READ_MS,
-    Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
+    Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome, ReadMode,
 };
 
 /// Number of random low bits of an incarnation. They keep two processes that start with one name at
@@ -232,7 +232,7 @@ impl OwnershipMachine {
             MembershipState::Seeking | MembershipState::Joining { .. } => {
                 if now >= self.heartbeat_due {
                     self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
-                    effects.push(Effect::ReadMembers { serial: true });
+                    effects.push(Effect::ReadMembers(ReadMode::Serial));
                 }
             }
             MembershipState::In(lease) => {
@@ -256,7 +256,7 @@ impl OwnershipMachine {
                 }
                 if now >= self.members_due {
                     self.members_due = now.plus_ms(MEMBERS_READ_MS);
-                    effects.push(Effect::ReadMembers { serial: false });
+                    effects.push(Effect::ReadMembers(ReadMode::Plain));
                 }
                 if now >= self.owners_due {
                     self.owners_due = now.plus_ms(OWNERS_READ_MS);
@@ -283,9 +283,10 @@ impl OwnershipMachine {
             } => self.on_heartbeat(&member, heartbeat, outcome, effects),
             // Either the mark was set or the member sent a heartbeat after all; the next read shows
             // which.
-            Change::MarkDead { .. } => effects.push(Effect::ReadMembers {
-                serial: outcome != Outcome::Applied,
-            }),
+            Change::MarkDead { .. } => effects.push(Effect::ReadMembers(match outcome {
+                Outcome::Applied => ReadMode::Plain,
+                Outcome::Refused | Outcome::Unknown => ReadMode::Serial,
+            })),
             Change::Leave { .. } => {
                 // Refused or unknown: the other nodes notice the missing heartbeat.
                 self.membership = MembershipState::Out;
@@ -322,9 +323,9 @@ impl OwnershipMachine {
             Outcome::Refused => {
                 self.membership = MembershipState::Seeking;
                 self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
-                effects.push(Effect::ReadMembers { serial: true });
+                effects.push(Effect::ReadMembers(ReadMode::Serial));
             }
-            Outcome::Unknown => effects.push(Effect::ReadMembers { serial: true }),
+            Outcome::Unknown => effects.push(Effect::ReadMembers(ReadMode::Serial)),
         }
     }
 
@@ -365,7 +366,7 @@ impl OwnershipMachine {
         if outcome != Outcome::Applied {
             // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
             // says whether the write was applied.
-            effects.push(Effect::ReadMembers { serial: true });
+            effects.push(Effect::ReadMembers(ReadMode::Serial));
         }
     }
 

@@ -8,7 +8,7 @@ use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
 use porchlight_schema::time::TimestampMs;
 
-use super::{OnDue, Registry};
+use super::{OnDue, Origin, Registry};
 use crate::session::{Adopted, PassivatedState, SessionHandle, send};
 
 impl Registry {
@@ -50,7 +50,7 @@ impl Registry {
     /// are spread over a further thirtieth of the timeout, because the journal of each is read
     /// first, and thousands must not be read at the same time.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<SessionHandle> {
-        let handle = self.enter(&row.start, row.start.created_at, false);
+        let handle = self.enter(&row.start, row.start.created_at, Origin::Store);
         let [.., high, low] = handle.session_id.to_bytes();
         let offset = i64::from(u16::from_be_bytes([high, low]));
         let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * offset / i64::from(u16::MAX);

@@ -37,13 +37,13 @@ impl Registry {
 
     /// Adopts sessions of these shards from now on.
     pub(crate) fn open_shards(&self, shards: ShardSet) {
-        self.inner.shards.set_releasing(shards, false);
+        self.inner.shards.end_release(shards);
     }
 
     /// Removes the sessions of these shards and stops adopting new ones. Returns the handles of the
     /// sessions in progress.
     fn close_shards(&self, shards: ShardSet) -> Vec<Arc<SessionHandle>> {
-        self.inner.shards.set_releasing(shards, true);
+        self.inner.shards.begin_release(shards);
         let (handles, ending) = self.inner.directory.remove_shards(shards);
         // The actors are stopped after the iteration, because a holder of a handle's slot may be
         // accessing the maps.

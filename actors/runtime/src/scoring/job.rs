@@ -1,11 +1,14 @@
 //! The scoring of one session: read everything, compute, commit. If killed at any point, it runs
 //! again with the same result.
 
+#[cfg(test)]
+mod tests;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::score::{
-    Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
+    Fingerprint, Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
 };
 use porchlight_core::session::replay::Replayed;
 use porchlight_observe::{Fact, InsightOutcome};
@@ -18,10 +21,10 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::IsErased;
-use super::knowledge::{self, Learned};
+use super::knowledge::{self, Learned, Recalled};
 use super::known::{self, ReadLive};
 use super::reads;
-use super::row_locks::{RowKey, RowLocks};
+use super::row_locks::{LockedRows, RowKey, RowLocks};
 use crate::messages;
 
 /// The error message that customers see if an insight could not be computed.
@@ -160,6 +163,13 @@ struct Outdated {
     covered: Covered,
 }
 
+impl Outdated {
+    /// Returns whether the session was never scored.
+    fn is_first(&self) -> bool {
+        self.stored.is_none()
+    }
+}
+
 /// Reads a session. Returns `None` if it has not ended, or if its insight covers everything.
 async fn outdated(
     store: &dyn Store,
@@ -200,80 +210,122 @@ pub(super) struct Surroundings<'a> {
     pub(super) is_erased: Option<&'a IsErased>,
 }
 
+/// The knowledge of a score, and the locks that the score holds until its insight is committed.
+struct ScoreKnowledge<'a> {
+    recalled: Recalled,
+    fingerprint: Option<Fingerprint>,
+    /// The rows that this score may write.
+    locked: Vec<LockedRows<'a>>,
+}
+
+impl<'a> ScoreKnowledge<'a> {
+    /// Recalls the knowledge of the first score of the session, or reads it if this is the first score. Locks the rows of the trace if
+    /// this score may write one.
+    async fn recall(
+        surroundings: &Surroundings<'a>,
+        session: &Outdated,
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<Self, StoreError> {
+        let Outdated {
+            start, end, stored, ..
+        } = session;
+        let trace = fingerprint.as_ref();
+        // The knowledge is fixed when the session is first scored (contract 4).
+        let trace_rows = knowledge::trace_keys(start, trace.filter(|_| session.is_first()));
+        let mut locked = vec![surroundings.row_locks.lock(trace_rows).await];
+        let recalled = match stored {
+            Some(stored) => knowledge::read(start.session_id, &stored.known).into(),
+            None => knowledge::recall(surroundings.store, (start, end), trace).await?,
+        };
+        if !trace.is_some_and(|trace| recalled.has_free_trace_row(start.tenant, trace)) {
+            // This score writes no row of its trace, so other copies of it need not wait.
+            locked.clear();
+        }
+        Ok(Self {
+            recalled,
+            fingerprint,
+            locked,
+        })
+    }
+
+    /// Returns the rows that a first score of the session writes. Locks the row of the place.
+    async fn learn(
+        &mut self,
+        surroundings: &Surroundings<'a>,
+        session: &Outdated,
+        scored: Option<&Scored>,
+    ) -> Result<Vec<(RowKey, Vec<u8>)>, StoreError> {
+        let Some(scored) = scored.filter(|_| session.is_first()) else {
+            return Ok(Vec::new());
+        };
+        let learned = Learned {
+            place: scored.learned,
+            fingerprint: self.fingerprint.as_ref(),
+        };
+        let place_rows = learned.place_keys(&session.start);
+        self.locked
+            .push(surroundings.row_locks.lock(place_rows).await);
+        knowledge::learned(surroundings.store, &session.start, learned, &self.recalled).await
+    }
+}
+
 /// Scores a session if it has ended and its insight does not cover everything. Returns the tenant
 /// whose webhooks may have something new.
 pub(super) async fn score(
     surroundings: Surroundings<'_>,
     session_id: SessionId,
 ) -> Result<Option<Tenant>, ScoreError> {
-    let Surroundings {
-        store,
-        clock,
-        row_locks,
-        read_live,
-        is_erased,
-    } = surroundings;
-    let Some(Outdated {
-        start,
-        end,
-        stored,
-        pod,
-        covered,
-    }) = outdated(store, session_id).await?
-    else {
+    let store = surroundings.store;
+    let Some(session) = outdated(store, session_id).await? else {
         return Ok(None);
     };
-    let context = SessionContext::new(&start);
-    let replayed = known::replayed(store, &context, session_id, covered.batches, read_live).await?;
+    let context = SessionContext::new(&session.start);
+    let (batches, read_live) = (session.covered.batches, surroundings.read_live);
+    let replayed = known::replayed(store, &context, session_id, batches, read_live).await?;
     let fingerprint = replayed
         .as_ref()
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
-    // The knowledge is fixed when the session is first scored (contract 4).
-    let is_first = stored.is_none();
-    let trace_rows = knowledge::trace_keys(&start, fingerprint.as_ref().filter(|_| is_first));
-    let mut locked = vec![row_locks.lock(trace_rows).await];
-    let recalled = match &stored {
-        Some(stored) => knowledge::read(session_id, &stored.known).into(),
-        None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
-    };
-    let trace = fingerprint.as_ref();
-    if !trace.is_some_and(|trace| recalled.has_free_trace_row(start.tenant, trace)) {
-        // This score writes no row of its trace, so other copies of it need not wait.
-        locked.clear();
-    }
-    let known = &recalled.known;
+    let mut score_knowledge = ScoreKnowledge::recall(&surroundings, &session, fingerprint).await?;
     // The note is written before anything is removed, so a replay of a part of the journal is
     // followed by a read that finds it.
     if has_expired(&reads::notes(store, session_id).await?) {
         return Ok(None);
     }
     let dropped = replayed.as_ref().map(|replayed| replayed.dropped);
-    let scored = replayed
-        .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), known));
-    let learned = match &scored {
-        Some(scored) if is_first => {
-            let learned = Learned {
-                place: scored.learned,
-                fingerprint: fingerprint.as_ref(),
-            };
-            locked.push(row_locks.lock(learned.place_keys(&start)).await);
-            knowledge::learned(store, &start, learned, &recalled).await?
-        }
-        _ => Vec::new(),
-    };
-    let insight = StoredInsight {
-        record: record(stored.as_ref(), scored, pod, clock.now()),
+    let scored = replayed.and_then(|replayed| {
+        compute(
+            &context,
+            &replayed,
+            &session,
+            &score_knowledge.recalled.known,
+        )
+    });
+    let learned = score_knowledge
+        .learn(&surroundings, &session, scored.as_ref())
+        .await?;
+    let Outdated {
+        start,
+        stored,
+        pod,
         covered,
-        known: knowledge::write(known)?,
+        ..
+    } = session;
+    let insight = StoredInsight {
+        record: record(stored.as_ref(), scored, pod, surroundings.clock.now()),
+        covered,
+        known: knowledge::write(&score_knowledge.recalled.known)?,
         dropped: dropped.unwrap_or_default(),
     };
     // An erasure sets its mark before it reads the facts that scores have learned from the session, and
     // then waits for scores that have not seen the mark.
-    if is_erased.is_some_and(|is_erased| is_erased(&start)) {
+    if surroundings
+        .is_erased
+        .is_some_and(|is_erased| is_erased(&start))
+    {
         return Err(ScoreError::Erased);
     }
     commit(store, &start, insight, learned).await?;
-    drop(locked);
+    drop(score_knowledge);
     Ok(Some(start.tenant))
 }
 
@@ -315,14 +367,15 @@ fn record(
     stored: Option<&StoredInsight>,
     scored: Option<Scored>,
     pod: Option<PodRow>,
-    updated_at: TimestampMs,
+    now: TimestampMs,
 ) -> InsightRecord {
     InsightRecord {
         revision: stored.map_or(1, |stored| stored.record.revision.saturating_add(1)),
         error_message: scored.is_none().then(|| FAILED.to_owned()),
         score: scored.map(|scored| scored.score),
         pod: pod.map(|pod| pod.pod),
-        updated_at,
+        // Also later than the stored insight if the clock was set back in the meantime.
+        updated_at: stored.map_or(now, |stored| now.max(stored.record.updated_at.plus_ms(1))),
     }
 }
 
@@ -330,11 +383,12 @@ fn record(
 fn compute(
     context: &SessionContext,
     replayed: &Replayed,
-    start: &SessionStart,
-    end: &SessionEnd,
-    pod: Option<&PodRow>,
+    session: &Outdated,
     known: &Knowledge,
 ) -> Option<Scored> {
+    let Outdated {
+        start, end, pod, ..
+    } = session;
     let since_start_ms = |at_ms: i64| u32::try_from(at_ms.max(0)).unwrap_or(u32::MAX);
     let input = ScoreInput {
         context,
@@ -342,7 +396,7 @@ fn compute(
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
-        pod: pod.map(|row| {
+        pod: pod.as_ref().map(|row| {
             let (started_at, created_at) = (start.started_at, start.created_at);
             PodInput::received(row.pod.pod_type, row.received_at, started_at, created_at)
         }),
@@ -353,110 +407,4 @@ fn compute(
         known,
     };
     catch_unwind(AssertUnwindSafe(|| score_and_learn(&input))).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use porchlight_ports::{Erasure, Insights, Journal, MessageBody, NewSession, Sessions};
-    use porchlight_schema::ids::ShardSet;
-    use porchlight_schema::message::MessageEvent;
-    use porchlight_schema::sample::packed::BatchBuilder;
-    use porchlight_schema::session::EndReason;
-    use porchlight_store::MemoryStore;
-
-    use super::*;
-    use crate::scoring::tests::{T0, start};
-
-    struct FixedClock;
-
-    impl Clock for FixedClock {
-        fn now(&self) -> TimestampMs {
-            T0
-        }
-
-        fn uptime_ms(&self) -> i64 {
-            0
-        }
-    }
-
-    fn message(event: MessageEvent) -> MessageBody {
-        MessageBody {
-            event,
-            created_at: T0,
-            body: "{}".into(),
-        }
-    }
-
-    /// Starts a session, and returns its id.
-    async fn started(store: &MemoryStore) -> SessionId {
-        let start = start();
-        let session_id = start.session_id;
-        let new = NewSession {
-            start,
-            idempotency: None,
-            message: message(MessageEvent::SessionStarted),
-        };
-        store.start(new).await.unwrap();
-        session_id
-    }
-
-    async fn end(store: &MemoryStore, session_id: SessionId) {
-        let end = SessionEnd {
-            ended_at: T0,
-            completed_at: T0,
-            reason: EndReason::Stopped,
-        };
-        let stopped = message(MessageEvent::SessionStopped);
-        store.end(session_id, end, None, stopped).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_abandoned() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let id = started(&store).await;
-        end(&store, id).await;
-        let row_locks = RowLocks::default();
-        let scored = async |is_erased: &IsErased| {
-            let surroundings = Surroundings {
-                store: &*store,
-                clock: &FixedClock,
-                row_locks: &row_locks,
-                read_live: None,
-                is_erased: Some(is_erased),
-            };
-            score(surroundings, id).await
-        };
-        let result = scored(&|_| true).await;
-        assert!(matches!(result, Err(ScoreError::Erased)), "{result:?}");
-        assert_eq!(store.insight(id).await.unwrap(), None);
-        assert!(store.learned_by(id).await.unwrap().is_empty());
-        assert_eq!(scored(&|_| false).await.unwrap(), Some(start().tenant));
-        assert!(store.insight(id).await.unwrap().is_some());
-    }
-
-    #[tokio::test]
-    async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let id = started(&store).await;
-        let append = async |seq| {
-            let batch = BatchBuilder::default().pack();
-            store.append(id, seq, batch, T0).await.unwrap();
-        };
-        append(0).await;
-        end(&store, id).await;
-        let marked = async || store.to_score(ShardSet::ALL, None, 9).await.unwrap();
-        assert_eq!(marked().await, [id]);
-        let failed = async || commit_failed(&*store, &FixedClock, id).await.unwrap();
-        assert!(failed().await.is_some());
-        assert!(marked().await.is_empty(), "no look finds it again");
-        assert!(failed().await.is_none(), "nothing is new");
-        append(1).await;
-        assert_eq!(marked().await, [id]);
-        assert!(failed().await.is_some());
-        assert!(marked().await.is_empty());
-        let stored = store.insight(id).await.unwrap().unwrap();
-        assert_eq!((stored.record.revision, stored.covered.batches), (2, 2));
-    }
 }

@@ -19,7 +19,7 @@ impl Webhooks {
     /// Returns an error if the store cannot be read. This may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<()> {
         let inner = &self.inner;
-        inner.shards.set_releasing(shards, false);
+        inner.shards.end_release(shards);
         let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
         for work in inner.outbox.work(shards, until).await? {
             if inner.acts_for(work.tenant) {
@@ -34,7 +34,7 @@ impl Webhooks {
     /// same id.
     pub async fn drain_shards(&self, shards: ShardSet, within: Duration) {
         let inner = &self.inner;
-        inner.shards.set_releasing(shards, true);
+        inner.shards.begin_release(shards);
         for tenant in inner.tenants_of(shards) {
             inner.command_if_running(tenant, WebhookCommand::Drain);
         }
@@ -51,7 +51,7 @@ impl Webhooks {
     /// Stops all work in flight for these shards' tenants immediately.
     pub fn drop_shards(&self, shards: ShardSet) {
         let inner = &self.inner;
-        inner.shards.set_releasing(shards, true);
+        inner.shards.begin_release(shards);
         for tenant in inner.tenants_of(shards) {
             inner.command_if_running(tenant, WebhookCommand::Drop);
         }

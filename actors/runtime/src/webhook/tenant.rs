@@ -169,23 +169,32 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Requests one more attempt of all deliveries that pass the filter and that are shown, and
-    /// wakes the tenant's actor. With `dry_run`, only counts them.
+    /// Returns how many deliveries [`retry_all`](Self::retry_all) would retry.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails.
-    pub async fn retry_all(
-        &self,
-        filter: &DeliveryFilter,
-        dry_run: bool,
-    ) -> StoreResult<BulkRetry> {
+    pub async fn count_retryable(&self, filter: &DeliveryFilter) -> StoreResult<BulkRetry> {
+        let (chosen, is_truncated) = self.retryable(filter).await?;
+        Ok(BulkRetry {
+            count: chosen.len(),
+            is_truncated,
+        })
+    }
+
+    /// Requests one more attempt of all deliveries that pass the filter and that are shown, and
+    /// wakes the tenant's actor.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn retry_all(&self, filter: &DeliveryFilter) -> StoreResult<BulkRetry> {
         let (chosen, is_truncated) = self.retryable(filter).await?;
         let mut asked = BulkRetry {
             count: chosen.len(),
             is_truncated,
         };
-        if !dry_run && !chosen.is_empty() {
+        if !chosen.is_empty() {
             let now = self.webhooks.now();
             let requested = self.outbox().request_retries(self.tenant, chosen, now);
             asked.count = requested.await?;

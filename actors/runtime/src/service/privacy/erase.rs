@@ -44,23 +44,37 @@ pub(super) async fn page(
     Ok((page.rows, page.next))
 }
 
-/// Returns the first sessions of the subject. The page is empty only if the subject has no
-/// sessions.
-pub(super) async fn first_page(
+/// Returns the result of a read, or `None` if the stored row is unreadable: an erasure removes it nevertheless.
+fn unless_unreadable<T>(read: StoreResult<T>) -> StoreResult<Option<T>> {
+    match read {
+        Err(StoreError::Corrupt(_)) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Returns whether no session of the subject is stored. An unreadable session is stored.
+pub(super) async fn is_gone(
     store: &dyn Store,
     tenant: Tenant,
     subject: &Subject,
     until: TimestampMs,
-    limit: usize,
-) -> StoreResult<Vec<SessionRow>> {
+) -> StoreResult<bool> {
     let mut after = None;
     loop {
-        let (rows, next) = page(store, tenant, subject, until, after, limit).await?;
-        if !rows.is_empty() || next.is_none() {
-            return Ok(rows);
+        let page = page(store, tenant, subject, until, after, 1).await;
+        let Some((rows, next)) = unless_unreadable(page)? else {
+            return Ok(false);
+        };
+        if !rows.is_empty() {
+            return Ok(false);
         }
-        after = next;
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
     }
+    let unreadable = store.unreadable_sessions(tenant, subject, until).await?;
+    Ok(unreadable.is_empty())
 }
 
 /// Returns the first sessions of the subject that are not held, and whether any session before them
@@ -140,19 +154,12 @@ pub(super) async fn has_held(
 /// Counts the data of a session.
 pub(super) async fn count(store: &dyn Store, session_id: SessionId) -> StoreResult<Counts> {
     let rows = store.session_rows(session_id).await?;
-    let insight = match store.insight(session_id).await {
-        // The unreadable row is erased nevertheless.
-        Err(StoreError::Corrupt(_)) => None,
-        read => read?,
-    };
+    let insight = unless_unreadable(store.insight(session_id).await)?.flatten();
     let score = insight.and_then(|insight| insight.record.score);
-    let places = match store.start_of(session_id).await {
+    let places = match unless_unreadable(store.start_of(session_id).await)? {
         // Without the session's start, its contributions cannot be removed.
-        Err(StoreError::Corrupt(_)) => 0,
-        start => {
-            start?;
-            store.learned_by(session_id).await?.len() as u64
-        }
+        None => 0,
+        Some(_) => store.learned_by(session_id).await?.len() as u64,
     };
     Ok(Counts {
         sessions: 1,
@@ -192,12 +199,8 @@ pub(super) async fn session(
     row_locks: &RowLocks,
     session_id: SessionId,
 ) -> StoreResult<()> {
-    let start = match store.start_of(session_id).await {
-        Ok(start) => start,
-        // The contributions of the session can no longer be found, but its own rows can.
-        Err(StoreError::Corrupt(_)) => None,
-        Err(error) => return Err(error),
-    };
+    // Without the start, the contributions of the session cannot be found, but its own rows can.
+    let start = unless_unreadable(store.start_of(session_id).await)?.flatten();
     if let Some(start) = &start {
         remove_contributions_of(store, row_locks, start).await?;
     }

@@ -383,18 +383,12 @@ impl TenantPrivacy<'_> {
     async fn is_gone(&self, subject: &Subject) -> StoreResult<bool> {
         let store = self.service.store().as_ref();
         let until = self.service.now();
-        Ok(match subject {
-            Subject::ExternalRiderId(_) => false,
+        match subject {
+            Subject::ExternalRiderId(_) => Ok(false),
             Subject::SessionId(_) | Subject::DeliveryId(_) => {
-                let first = erase::first_page(store, self.tenant, subject, until, 1);
-                let unreadable = store.unreadable_sessions(self.tenant, subject, until);
-                match first.await {
-                    // An unreadable session is stored.
-                    Err(StoreError::Corrupt(_)) => false,
-                    first => first?.is_empty() && unreadable.await?.is_empty(),
-                }
+                erase::is_gone(store, self.tenant, subject, until).await
             }
-        })
+        }
     }
 
     /// Cancels a request. Returns `None` if there is no such request, and [`NotPending`] if it has

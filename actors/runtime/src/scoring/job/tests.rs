@@ -1,0 +1,106 @@
+//! Tests of the scoring of one session.
+
+use std::sync::Arc;
+
+use porchlight_ports::{Erasure, Insights, Journal, MessageBody, NewSession, Sessions};
+use porchlight_schema::ids::ShardSet;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::sample::packed::BatchBuilder;
+use porchlight_schema::session::EndReason;
+use porchlight_store::MemoryStore;
+
+use super::*;
+use crate::scoring::tests::{T0, start};
+
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> TimestampMs {
+        T0
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        0
+    }
+}
+
+fn message(event: MessageEvent) -> MessageBody {
+    MessageBody {
+        event,
+        created_at: T0,
+        body: "{}".into(),
+    }
+}
+
+/// Starts a session, and returns its id.
+async fn started(store: &MemoryStore) -> SessionId {
+    let start = start();
+    let session_id = start.session_id;
+    let new = NewSession {
+        start,
+        idempotency: None,
+        message: message(MessageEvent::SessionStarted),
+    };
+    store.start(new).await.unwrap();
+    session_id
+}
+
+async fn end(store: &MemoryStore, session_id: SessionId) {
+    let end = SessionEnd {
+        ended_at: T0,
+        completed_at: T0,
+        reason: EndReason::Stopped,
+    };
+    let stopped = message(MessageEvent::SessionStopped);
+    store.end(session_id, end, None, stopped).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_abandoned() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let id = started(&store).await;
+    end(&store, id).await;
+    let row_locks = RowLocks::default();
+    let scored = async |is_erased: &IsErased| {
+        let surroundings = Surroundings {
+            store: &*store,
+            clock: &FixedClock,
+            row_locks: &row_locks,
+            read_live: None,
+            is_erased: Some(is_erased),
+        };
+        score(surroundings, id).await
+    };
+    let result = scored(&|_| true).await;
+    assert!(matches!(result, Err(ScoreError::Erased)), "{result:?}");
+    assert_eq!(store.insight(id).await.unwrap(), None);
+    assert!(store.learned_by(id).await.unwrap().is_empty());
+    assert_eq!(scored(&|_| false).await.unwrap(), Some(start().tenant));
+    assert!(store.insight(id).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let id = started(&store).await;
+    let append = async |seq| {
+        let batch = BatchBuilder::default().pack();
+        store.append(id, seq, batch, T0).await.unwrap();
+    };
+    append(0).await;
+    end(&store, id).await;
+    let marked = async || store.to_score(ShardSet::ALL, None, 9).await.unwrap();
+    assert_eq!(marked().await, [id]);
+    let failed = async || commit_failed(&*store, &FixedClock, id).await.unwrap();
+    assert!(failed().await.is_some());
+    assert!(marked().await.is_empty(), "no look finds it again");
+    assert!(failed().await.is_none(), "nothing is new");
+    append(1).await;
+    assert_eq!(marked().await, [id]);
+    assert!(failed().await.is_some());
+    assert!(marked().await.is_empty());
+    let stored = store.insight(id).await.unwrap().unwrap();
+    assert_eq!((stored.record.revision, stored.covered.batches), (2, 2));
+    // The clock has not advanced, like a clock that was set back.
+    assert_eq!(stored.record.updated_at, T0.plus_ms(1));
+}

@@ -1,0 +1,158 @@
+//! Small documents of management data. A collection is one partition; documents change by lightweight transactions.
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use porchlight_ports::{Collection, Document, Documents, StoreError, StoreResult};
+
+use crate::cql::statements::db::Lwt;
+use crate::cql::{CqlStore, Inner};
+
+impl Inner {
+    async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
+        let collection = collection.key();
+        let values = (collection.as_slice(), key.as_slice());
+        let row: Option<(Vec<u8>,)> = self
+            .db
+            .row(&self.db.statements.document_get, values)
+            .await?;
+        Ok(row.map(|(data,)| data))
+    }
+
+    async fn replace_document(
+        &self,
+        collection: Collection,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        let collection = collection.key();
+        let (collection, key) = (collection.as_slice(), key.as_slice());
+        let statements = &self.db.statements;
+        let outcome = match (&expected, &data) {
+            (None, None) => return Ok(self.serial_document(collection, key).await?.is_none()),
+            (None, Some(data)) => {
+                let values = (collection, key, data.as_slice());
+                self.db
+                    .lightweight(&statements.document_make, values)
+                    .await?
+            }
+            (Some(expected), Some(data)) => {
+                let values = (data.as_slice(), collection, key, expected.as_slice());
+                self.db
+                    .lightweight(&statements.document_change, values)
+                    .await?
+            }
+            (Some(expected), None) => {
+                let values = (collection, key, expected.as_slice());
+                self.db
+                    .lightweight(&statements.document_delete, values)
+                    .await?
+            }
+        };
+        match outcome {
+            Lwt::Applied => Ok(true),
+            Lwt::Refused => Ok(false),
+            // A serial read completes the transaction or rules it out.
+            Lwt::InDoubt(error) => {
+                let stored = self.serial_document(collection, key).await?;
+                if stored == data {
+                    Ok(true)
+                } else if stored == expected {
+                    Err(error)
+                } else {
+                    Ok(false)
+                }
+            }
+        }
+    }
+
+    /// Writes a document of another store, unless one is there.
+    async fn import_document(&self, collection: &[u8], key: &[u8], data: &[u8]) -> StoreResult<()> {
+        let make = &self.db.statements.document_make;
+        match self.db.lightweight(make, (collection, key, data)).await? {
+            Lwt::Applied | Lwt::Refused => Ok(()),
+            Lwt::InDoubt(error) => match self.serial_document(collection, key).await? {
+                Some(_) => Ok(()),
+                None => Err(error),
+            },
+        }
+    }
+
+    async fn serial_document(&self, collection: &[u8], key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
+        let statement = &self.db.statements.document_serial;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, (collection, key)).await?;
+        Ok(row.map(|(data,)| data))
+    }
+
+    async fn documents(
+        &self,
+        collection: Collection,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let (collection, after) = (collection.key(), after.unwrap_or_default());
+        let statement = &self.db.statements.documents_after;
+        let values = (collection.as_slice(), after.as_slice());
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.rows(statement, values, limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|(key, data)| Document { key, data })
+            .collect())
+    }
+}
+
+/// A stored document: its collection's key, its own key, its data.
+pub(crate) type StoredDocument = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+impl CqlStore {
+    /// Returns all documents, in no order.
+    pub(crate) async fn all_documents(
+        &self,
+    ) -> StoreResult<BoxStream<'static, StoreResult<StoredDocument>>> {
+        let db = &self.inner.db;
+        db.stream(&db.statements.documents_all, ()).await
+    }
+
+    /// Writes a document of another store, unless one is there.
+    pub(crate) async fn import_document(
+        &self,
+        collection: &[u8],
+        key: &[u8],
+        data: &[u8],
+    ) -> StoreResult<()> {
+        self.inner.import_document(collection, key, data).await
+    }
+}
+
+#[async_trait]
+impl Documents for CqlStore {
+    async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
+        self.read(|inner| async move { inner.document(collection, key).await })
+            .await
+    }
+
+    async fn replace_document(
+        &self,
+        collection: Collection,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        self.run_to_completion(|inner| async move {
+            inner
+                .replace_document(collection, key, expected, data)
+                .await
+        })
+        .await
+    }
+
+    async fn documents(
+        &self,
+        collection: Collection,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Vec<Document>> {
+        self.read(|inner| async move { inner.documents(collection, after, limit).await })
+            .await
+    }
+}

@@ -1,0 +1,289 @@
+//! Lists of a tenant's sessions, newest first: all by hour, by delivery, by courier.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_ports::{Page, SessionFilter, SessionRow, StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
+use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
+use porchlight_schema::time::{HOUR_MS, TimestampMs};
+
+use super::session_list::List;
+use crate::cql::Inner;
+use crate::cql::layout::bounded::{OWN_READ_MAX, cut_full_read};
+use crate::cql::layout::slots::{AT_ONCE, Direction, SlotOwner, slot_of};
+use crate::cql::statements::write_group::WriteGroup;
+use crate::damage::readable;
+
+mod partition;
+
+use partition::Partition;
+
+/// A position in a list; smaller positions are newer.
+pub(super) type Position = (TimestampMs, SessionId);
+
+/// Partitions of a list that are read together.
+struct PartitionGroup {
+    partitions: Vec<Partition>,
+    /// Older rows belong to later groups.
+    from: TimestampMs,
+}
+
+fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
+    let status = match row.end {
+        None => SessionStatus::Recording,
+        Some(_) => SessionStatus::Completed,
+    };
+    let start = &row.start;
+    let is_equal = |expected: &Option<String>, actual: &str| {
+        expected.as_ref().is_none_or(|expected| expected == actual)
+    };
+    filter.status.is_none_or(|expected| expected == status)
+        && is_equal(&filter.delivery_id, &start.delivery_id)
+        && is_equal(&filter.external_rider_id, &start.external_rider_id)
+}
+
+impl Inner {
+    /// Adds a session to the lists.
+    pub(in crate::cql) async fn list_session(&self, start: &SessionStart) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_to_lists(&mut group, start).await?;
+        self.db.write_group(group).await
+    }
+
+    /// Adds a session's rows in the lists to the rows to write.
+    pub(super) async fn add_to_lists<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        start: &SessionStart,
+    ) -> StoreResult<()> {
+        let (tenant, at) = (start.tenant, start.created_at);
+        let hour = slot_of(at, HOUR_MS);
+        self.list_slots(&[(SlotOwner::Sessions(tenant), hour)])
+            .await?;
+        let mut partitions = Vec::new();
+        for list in List::of(start) {
+            let owner = SlotOwner::OwnSessions(tenant, list);
+            let own = self.choose_partition(owner, hour, at).await?;
+            partitions.push(own.map_or(list.shared(hour), |own| list.own(own)));
+        }
+        let position = (at, start.session_id);
+        for partition in partitions {
+            self.add_row(group, tenant, partition, position);
+        }
+        Ok(())
+    }
+
+    /// Reads one page. A page may be shorter than `limit` and still have a successor if many rows
+    /// did not match.
+    pub(in crate::cql) async fn list(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: usize,
+        after: Option<SessionId>,
+    ) -> StoreResult<Page<SessionRow, SessionId>> {
+        let (page, next) = self.list_page(tenant, filter, limit, after).await?;
+        Ok(Page {
+            rows: page.rows,
+            next,
+        })
+    }
+
+    /// Returns the sessions of a filter whose start is unreadable. The filter must name at most one of delivery and courier,
+    /// because the list does not distinguish further.
+    pub(in crate::cql) async fn list_unreadable(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+    ) -> StoreResult<Vec<SessionId>> {
+        let (mut unreadable, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list_page(tenant, filter, LIST_SCANNED_ROWS_MAX, after);
+            let (page, next) = page.await?;
+            unreadable.extend(page.unreadable);
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(unreadable),
+            }
+        }
+    }
+
+    /// Reads one page, and returns the session after which the next one begins.
+    async fn list_page(
+        &self,
+        tenant: Tenant,
+        filter: &SessionFilter,
+        limit: usize,
+        after: Option<SessionId>,
+    ) -> StoreResult<(PageBuilder, Option<SessionId>)> {
+        let mut before = match after {
+            // A session that is gone is located by the time in its id.
+            Some(after) => {
+                let record = readable(self.record(after).await, after, "its start")?;
+                let at = record.map_or_else(|| after.made_at(), |record| record.start.created_at);
+                (at, after)
+            }
+            None => (TimestampMs(i64::MAX), SessionId::from_bytes([0; 16])),
+        };
+        if let Some(to) = filter.to {
+            before = before.min((to, SessionId::from_bytes([0; 16])));
+        }
+        let from = filter.from.unwrap_or(TimestampMs(i64::MIN));
+        let mut page = PageBuilder {
+            rows: Vec::new(),
+            unreadable: Vec::new(),
+            limit,
+            scanned: 0,
+        };
+        let list = List::of_filter(filter);
+        let mut reading = Some(before.0);
+        while let Some(to) = reading {
+            let (groups, next) = self.groups(tenant, list, from, to).await?;
+            reading = next;
+            for group in groups {
+                loop {
+                    let (positions, is_end) = self
+                        .merged_positions(tenant, &group.partitions, before)
+                        .await?;
+                    let (within, passed) = split(&positions, from.max(group.from));
+                    before = within.last().copied().unwrap_or(before);
+                    if let Some(next) = self.collect(&mut page, &within, filter).await? {
+                        return Ok((page, next));
+                    }
+                    if passed || is_end {
+                        break;
+                    }
+                }
+                before = before.min((group.from, SessionId::from_bytes([0; 16])));
+            }
+        }
+        Ok((page, None))
+    }
+
+    /// Returns the partitions of a list that may contain sessions of these times, newest first, and the time from which
+    /// the next call continues.
+    async fn groups(
+        &self,
+        tenant: Tenant,
+        list: List,
+        from: TimestampMs,
+        to: TimestampMs,
+    ) -> StoreResult<(Vec<PartitionGroup>, Option<TimestampMs>)> {
+        let (first, last) = (slot_of(from, HOUR_MS), slot_of(to, HOUR_MS));
+        let mut own = self
+            .own_partitions(
+                SlotOwner::OwnSessions(tenant, list),
+                first,
+                last,
+                Direction::Descending,
+            )
+            .await?;
+        let next = cut_full_read(&mut own, OWN_READ_MAX);
+        let mut hours: BTreeMap<i64, Vec<Partition>> = BTreeMap::new();
+        for own in own {
+            hours.entry(own.period).or_default().push(list.own(own));
+        }
+        if list == List::All {
+            let first = next.map_or(first, |next| next + 1);
+            let owner = SlotOwner::Sessions(tenant);
+            for hour in self.slots(owner, first, last, Direction::Ascending).await? {
+                hours.entry(hour).or_default();
+            }
+        }
+        let start_of = |hour: i64| TimestampMs(hour.saturating_mul(HOUR_MS));
+        let mut groups: Vec<_> = hours
+            .into_iter()
+            .rev()
+            .map(|(hour, mut partitions)| {
+                partitions.push(list.shared(hour));
+                PartitionGroup {
+                    partitions,
+                    from: start_of(hour),
+                }
+            })
+            .collect();
+        if list != List::All && next.is_none() {
+            groups.push(PartitionGroup {
+                partitions: vec![list.shared(0)],
+                from: TimestampMs(i64::MIN),
+            });
+        }
+        // The first millisecond after the hour that was left out; a later read begins before it.
+        Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
+    }
+
+    /// Returns a session, and whether its start is unreadable. A session whose state is unreadable counts as recording, so that
+    /// an erasure finds it.
+    async fn find_readable(
+        &self,
+        session_id: SessionId,
+    ) -> StoreResult<(Option<SessionRow>, bool)> {
+        let found = self.find(session_id).await;
+        if !matches!(found, Err(StoreError::Corrupt(_))) {
+            return Ok((found?, false));
+        }
+        readable(found, session_id, "a session")?;
+        let record = self.record(session_id).await;
+        let is_unreadable = matches!(record, Err(StoreError::Corrupt(_)));
+        let record = readable(record, session_id, "its start")?;
+        let row = record.map(|record| SessionRow {
+            start: record.start,
+            end: None,
+        });
+        Ok((row, is_unreadable))
+    }
+
+    /// Adds matching sessions to the page. Returns its cursor once the page is full.
+    async fn collect(
+        &self,
+        page: &mut PageBuilder,
+        positions: &[Position],
+        filter: &SessionFilter,
+    ) -> StoreResult<Option<Option<SessionId>>> {
+        // Small chunks avoid looking up many more sessions than fit.
+        for some in positions.chunks(AT_ONCE) {
+            let finding = some.iter().map(|&(_, id)| self.find_readable(id));
+            let finding: Vec<_> = finding.collect();
+            let rows: Vec<_> = stream::iter(finding)
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+            for ((row, is_unreadable), &(_, id)) in rows.into_iter().zip(some) {
+                page.scanned += 1;
+                page.unreadable.extend(is_unreadable.then_some(id));
+                if let Some(row) = row.filter(|row| matches(row, filter)) {
+                    if page.rows.len() >= page.limit {
+                        let cursor = page.rows.last().map(|row| row.start.session_id);
+                        return Ok(Some(cursor));
+                    }
+                    page.rows.push(row);
+                }
+                if page.scanned >= LIST_SCANNED_ROWS_MAX {
+                    return Ok(Some(Some(id)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A page of a list that is being filled.
+struct PageBuilder {
+    rows: Vec<SessionRow>,
+    unreadable: Vec<SessionId>,
+    limit: usize,
+    scanned: usize,
+}
+
+/// Returns the positions at or after `from`, and whether there were others.
+fn split(positions: &[Position], from: TimestampMs) -> (Vec<Position>, bool) {
+    let within: Vec<_> = positions
+        .iter()
+        .copied()
+        .filter(|position| position.0 >= from)
+        .collect();
+    let passed = within.len() < positions.len();
+    (within, passed)
+}
