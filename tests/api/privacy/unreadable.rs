@@ -97,6 +97,19 @@ async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
 }
 
 #[actix::test]
+async fn a_request_about_a_session_whose_end_is_unreadable_covers_it() {
+    for kind in ["restriction", "erasure"] {
+        let server = server(0).await;
+        let session = server.scored_session().await;
+        damage(&server, b'e', &session.id).await;
+        let subject = json!({ "sessionId": session.id });
+        let done = perform(&server, &body("r1", kind, subject)).await;
+        assert_eq!(done["counts"]["sessions"], 1, "{kind}");
+        server.stop().await;
+    }
+}
+
+#[actix::test]
 async fn an_unreadable_session_that_is_held_cannot_be_erased() {
     let server = server(0).await;
     let session = server.scored_session().await;

@@ -32,7 +32,14 @@ pub(super) async fn page(
         Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
         Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
         Subject::SessionId(id) => {
-            let row = store.find(*id).await?;
+            let row = match unless_unreadable(store.find(*id).await)? {
+                Some(row) => row,
+                // As in a list, a session whose end is unreadable has none.
+                None => store
+                    .start_of(*id)
+                    .await?
+                    .map(|start| SessionRow { start, end: None }),
+            };
             let is_covered = |row: &SessionRow| {
                 row.start.tenant == tenant && row.start.created_at <= until && after.is_none()
             };
