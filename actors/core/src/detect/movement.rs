@@ -124,7 +124,7 @@ impl Detector for MovementDetector {
                 kept.put_climb(climb);
             }
         }
-        if let Some(leg) = self.position.observe(window) {
+        if let Some(leg) = self.position.observe(window, self.has_body) {
             self.apply_leg(&leg);
         }
         self.fill_body_gap();

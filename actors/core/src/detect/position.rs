@@ -89,26 +89,26 @@ impl PositionTrack {
         self.last_ms.is_none()
     }
 
-    /// Processes the next second.
-    pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
+    /// Processes the next second; `has_body` means that the phone has measured the body.
+    pub(super) fn observe(&mut self, window: &Window, has_body: bool) -> Option<Leg> {
         match &window.fixes {
             [None, _] => None,
-            [Some(fix), None] => self.observe_fix(fix),
+            [Some(fix), None] => self.observe_fix(fix, has_body),
             [Some(first), Some(last)] => {
-                let leg = self.observe_first_of_two(first);
-                self.observe_fix(last).or(leg)
+                let leg = self.observe_first_of_two(first, has_body);
+                self.observe_fix(last, has_body).or(leg)
             }
         }
     }
 
     /// Processes the first of two fixes in one second.
     #[inline(never)]
-    fn observe_first_of_two(&mut self, fix: &Fix) -> Option<Leg> {
-        self.observe_fix(fix)
+    fn observe_first_of_two(&mut self, fix: &Fix, has_body: bool) -> Option<Leg> {
+        self.observe_fix(fix, has_body)
     }
 
     #[inline(always)]
-    fn observe_fix(&mut self, fix: &Fix) -> Option<Leg> {
+    fn observe_fix(&mut self, fix: &Fix, has_body: bool) -> Option<Leg> {
         let before_ms = self.last_ms;
         if let Some(last_ms) = self.last_ms {
             let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
@@ -138,7 +138,7 @@ impl PositionTrack {
                 .vehicle_speed_leg(fix, before_ms)
                 // A platform repeats a fix that is not from satellites until it has another one.
                 .or_else(|| {
-                    self.displacement_leg(fix)
+                    self.displacement_leg(fix, has_body)
                         .filter(|_| !(reports_speed && is_repeated))
                 }),
         };
@@ -210,18 +210,19 @@ impl PositionTrack {
     }
 
     /// Builds the leg from the distance between the fix and an earlier one.
-    fn displacement_leg(&self, fix: &Fix) -> Option<Leg> {
+    fn displacement_leg(&self, fix: &Fix, has_body: bool) -> Option<Leg> {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
         let is_non_satellite = self.reports_speed || !fix.accuracy_known;
-        let net_mps = self.net_speed_mps(fix, &before);
+        let net_mps = self.net_speed_mps(fix, &before, has_body);
+        let is_steady = !is_non_satellite || (has_body && !self.reports_accuracy);
         // Over a longer time the errors of the positions hide less of the speed. The newest part of
         // that time confirms that the phone still moves.
         let longer_mps = self
             .crumbs
             .iter()
             .filter(|crumb| fix.t_ms.saturating_sub(crumb.t_ms) <= FIX_BASELINE_MS_MAX)
-            .filter(|crumb| crumb.t_ms < before.t_ms && !is_non_satellite)
-            .map(|crumb| self.net_speed_mps(fix, crumb))
+            .filter(|crumb| crumb.t_ms < before.t_ms && is_steady)
+            .map(|crumb| self.net_speed_mps(fix, crumb, has_body))
             .filter(|&mps| self.confirms(fix, mps))
             .fold(0.0, f32::max);
         let speed_mps = net_mps.max(longer_mps);
@@ -237,12 +238,14 @@ impl PositionTrack {
         })
     }
 
-    /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places.
-    fn net_speed_mps(&self, fix: &Fix, before: &Crumb) -> f32 {
+    /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places. On a
+    /// phone that reports no accuracy and measures no body, only the distances between fixes can
+    /// show a drive, so none is subtracted there.
+    fn net_speed_mps(&self, fix: &Fix, before: &Crumb, has_body: bool) -> f32 {
         let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
         let is_vague = !fix.accuracy_known || a_m.max(b_m) > WALK_ACCURACY_M_MAX;
         let share = if !self.reports_accuracy {
-            0.0
+            if has_body { FIX_NOISE_SHARE } else { 0.0 }
         } else if self.reports_speed || is_vague {
             NON_SATELLITE_NOISE_SHARE
         } else {
@@ -342,11 +345,11 @@ mod tests {
     fn fixes_that_jump_within_their_accuracy_show_no_vehicle() {
         let mut track = PositionTrack::default();
         for second in 0..20 {
-            track.observe_fix(&fix(second, 1.4 * second as f32, 5.0, Some(1.4)));
+            track.observe_fix(&fix(second, 1.4 * second as f32, 5.0, Some(1.4)), false);
         }
         for second in 20..80 {
             let east_m = if second / 8 % 2 == 0 { 30.0 } else { 60.0 };
-            let leg = track.observe_fix(&fix(second, east_m, 25.0, None));
+            let leg = track.observe_fix(&fix(second, east_m, 25.0, None), false);
             assert!(
                 leg.is_none_or(|leg| leg.speed_mps < DRIVE_SPEED_MPS),
                 "{leg:?}"
@@ -362,10 +365,11 @@ mod tests {
     fn a_phone_that_reports_only_zeros_shows_a_drive() {
         let mut track = PositionTrack::default();
         for second in 0..8 {
-            track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, Some(0.0)));
+            track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, Some(0.0)), false);
         }
-        let legs = (8..40)
-            .filter_map(|second| track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, None)));
+        let legs = (8..40).filter_map(|second| {
+            track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, None), false)
+        });
         let slowest_mps = legs.map(|leg| leg.speed_mps).fold(f32::INFINITY, f32::min);
         assert!(slowest_mps >= DRIVE_SPEED_MPS, "{slowest_mps}");
     }
@@ -375,12 +379,39 @@ mod tests {
     #[test]
     fn fixes_that_move_beyond_their_accuracy_show_a_vehicle() {
         let mut track = PositionTrack::default();
-        track.observe_fix(&fix(0, 0.0, 5.0, Some(15.0)));
+        track.observe_fix(&fix(0, 0.0, 5.0, Some(15.0)), false);
         let legs = (1..8).filter_map(|number| {
             let second = number * 8;
-            track.observe_fix(&fix(second, 15.0 * second as f32, 25.0, None))
+            track.observe_fix(&fix(second, 15.0 * second as f32, 25.0, None), false)
         });
         let fast = legs.filter(|leg| leg.speed_mps >= DRIVE_SPEED_MPS).count();
         assert_eq!(fast, 7);
+    }
+
+    /// The phone reports neither accuracy nor speed. Behind walls its fixes wander by 25 m within
+    /// five seconds and come back, while the courier, whose body is measured, stands at the door. The
+    /// fixes show no vehicle there, and still show the van, at 8 m/s.
+    #[test]
+    fn fixes_without_an_accuracy_that_wander_at_a_door_show_no_vehicle() {
+        let bare = |second: u32, east_m: f32| Fix {
+            accuracy_known: false,
+            ..fix(second, east_m, 20.0, None)
+        };
+        let mut track = PositionTrack::default();
+        for second in 0..60 {
+            let phase = (second % 10) as f32;
+            let east_m = 5.0 * phase.min(10.0 - phase);
+            let leg = track.observe_fix(&bare(second, east_m), true);
+            assert!(
+                leg.is_none_or(|leg| leg.speed_mps < DRIVE_SPEED_MPS),
+                "{second}: {leg:?}"
+            );
+        }
+        let mut track = PositionTrack::default();
+        for second in 0..40 {
+            let leg = track.observe_fix(&bare(second, 8.0 * second as f32), true);
+            let is_fast = leg.is_some_and(|leg| leg.speed_mps >= DRIVE_SPEED_MPS);
+            assert_eq!(is_fast, second >= 4, "{second}: {leg:?}");
+        }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places) -> Option<Entrance
     let climb_ms = climb.map(|(before_ms, _)| before_ms);
     // Evidence after the start of the climb says nothing about the entrance.
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
-    let decay_ms = decay_start_ms(ctx, (from_ms, since_ms), until_ms)
+    let decay_ms = decay_start_ms(ctx, (from_ms, since_ms), until_ms, climb.is_none())
         .filter(|&decay_ms| decay_ms <= before_ms)
         .map(|decay_ms| end_of_rest_ms(ctx, places, decay_ms, before_ms));
     let known_ms = known_entrance_ms(ctx, from_ms, before_ms);
@@ -144,15 +144,25 @@ fn decay_start_ms(
     ctx: &ScoringContext<'_>,
     (from_ms, since_ms): (u32, u32),
     until_ms: u32,
+    is_on_the_level: bool,
 ) -> Option<u32> {
+    let latest_ms = until_ms.saturating_add(LAG_MS * 2);
+    let is_on_way = |t_ms: u32| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms);
     let bad = bad_spans(ctx)
         .into_iter()
         .filter(|span| !is_rest_outside(ctx, *span, until_ms))
         .map(|span| span.0);
-    let latest_ms = until_ms.saturating_add(LAG_MS * 2);
+    // The door of a flat on the ground floor is behind the main door, where a phone that is usually
+    // exact to 2 m may claim 7 m. If nothing looks like a wall there, any degradation counts.
+    let mild = || {
+        let is_known = ctx.input.context.floor == Some(0);
+        let degraded = ctx.events(EventType::GpsDegraded).filter(move |_| is_known);
+        degraded.map(|event| event.t_start_ms)
+    };
     let began_ms = bad
-        .filter(|&t_ms| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms))
-        .min()?;
+        .filter(|&t_ms| is_on_way(t_ms))
+        .min()
+        .or_else(|| mild().filter(|&t_ms| is_on_way(t_ms)).min())?;
     let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
     let fixes = distinct(ctx, look_from_ms, began_ms.saturating_add(LAG_MS));
     let worsened_m = worsened_m(ctx, look_from_ms);
@@ -163,6 +173,11 @@ fn decay_start_ms(
         .last();
     let at_ms = match worsened {
         Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
+        // Fixes go on, and reception faded to a value that is bad on this phone only. Before a climb,
+        // the time to cross a hall says more.
+        None if is_on_the_level && fixes.last().is_some_and(|fix| fix.t_ms > began_ms) => {
+            began_ms.saturating_sub(LAG_MS)
+        }
         // Reception ended without a warning: the last fix of a new place is the nearest sign.
         None => fixes.last().map_or(began_ms, |fix| {
             fix.t_ms.saturating_add(AFTER_FIX_MS).min(began_ms)

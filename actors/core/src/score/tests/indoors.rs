@@ -110,3 +110,37 @@ fn a_climb_behind_a_leap_of_the_pressure_is_a_floor() {
         assert_eq!(score.summary.right_doorstep, is_right, "{wanted}");
     }
 }
+
+/// The phone claims 5 m in the street. The courier walks through the main door, without a wait, and
+/// six metres of corridor to a flat on the ground floor, where it claims 13 m and the fixes go on:
+/// the entrance is known, and the time from it to the door. At a house, whose address names no
+/// floor, a front that takes as much of the sky is no entrance.
+#[test]
+fn the_main_door_before_a_flat_on_the_ground_floor_is_an_entrance() {
+    for (is_flat, exact_m) in [(true, 0.0), (true, -2.2), (false, -2.2)] {
+        let mut phone = Phone::new(Error::Wander, 5);
+        if is_flat {
+            phone = floor(phone, 0);
+        }
+        phone.vaguer_m = exact_m;
+        phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0);
+        let entrance_sec = phone.now_sec();
+        let worse_m = (5.0 + exact_m) / 4.0;
+        for north_m in [-6.5, -5.0, -3.5, -2.0] {
+            phone.vaguer_m += worse_m;
+            phone = phone.walk(0.0, north_m);
+        }
+        phone.vaguer_m += 2.5 * worse_m;
+        phone = phone.stay(35).walk(0.0, -8.0);
+        phone.vaguer_m = exact_m;
+        let scored = go(phone.walk(0.0, -30.0)).scored();
+        let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+        assert_eq!(
+            found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 5.0),
+            is_flat,
+            "{is_flat}, {exact_m} m: {found_sec:?} instead of {entrance_sec} {:#?}",
+            scored.score.events
+        );
+        assert!(is_flat || found_sec.is_none(), "{found_sec:?}");
+    }
+}
