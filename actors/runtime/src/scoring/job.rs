@@ -219,8 +219,8 @@ struct ScoreKnowledge<'a> {
 }
 
 impl<'a> ScoreKnowledge<'a> {
-    /// Recalls the knowledge of the first score of the session, or reads it if this is the first score. Locks the rows of the trace if
-    /// this score may write one.
+    /// Reads the knowledge that the session's first score has stored, or recalls it if this is the
+    /// first score. Locks the rows of the trace if this score may write one.
     async fn recall(
         surroundings: &Surroundings<'a>,
         session: &Outdated,
