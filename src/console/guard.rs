@@ -3,11 +3,11 @@
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
     LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use porchlight_http::middleware::Report;
@@ -37,8 +37,7 @@ pub(super) async fn guard(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let is_safe = request.method().is_safe();
-    let mut answer = if is_safe || is_same_origin(request.headers()) {
+    let mut answer = if !is_action(&request) || is_same_origin(request.headers()) {
         next.call(request).await?
     } else {
         let problem = Problem::new(
@@ -65,6 +64,12 @@ pub(super) async fn guard(
     }
     set_security_headers(headers);
     Ok(answer)
+}
+
+/// Returns whether a request may change something. The console has no route for unsafe methods other
+/// than POST; the router answers them, and unknown paths, with 405 or 404.
+fn is_action(request: &ServiceRequest) -> bool {
+    request.method() == Method::POST && request.match_pattern().is_some()
 }
 
 /// Returns whether an unsafe request comes from a page of the same origin. Browsers state this in

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
-use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use porchlight_actors::service::{InsightState, Service, ShareExceeded, SharePermit, TenantUsage};
 use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::shares::Share;
@@ -75,17 +75,9 @@ impl RequestContext {
     ///
     /// Returns 401, 429, 503; 403 for a secret key whose role does not allow the request.
     pub async fn caller(&self) -> Result<Caller, Problem> {
-        let (auth, service) = (&self.state.auth, &self.state.service);
-        let caller = auth.identify(self.headers(), service.now()).await?;
-        let limited = auth.count(&caller);
-        let remaining_rate = match &limited {
-            Ok(remaining_rate) => *remaining_rate,
-            Err(limited) => Some(limited.remaining_rate),
-        };
-        if let Some(remaining_rate) = remaining_rate {
-            self.http.extensions_mut().insert(remaining_rate);
-        }
-        limited.map_err(|limited| limited.problem)?;
+        let service = &self.state.service;
+        let caller = self.state.identify(self.headers()).await?;
+        self.state.count(&caller, &self.http)?;
         if let Caller::Key(record) = &caller {
             permission::check(record, &self.http)?;
             audit::begin_with_key(&self.http, service, record).await?;

@@ -2,10 +2,12 @@
 //! with 405 and `Allow`, and metrics identify the route by its pattern.
 
 use actix_web::http::Method;
-use actix_web::{HttpResponse, Resource, Route as Handler, guard, web};
+use actix_web::web::{self, Data};
+use actix_web::{HttpRequest, HttpResponse, Resource, Route as Handler, guard};
 use porchlight_observe::http::{self, Route};
 
 use super::problem::Problem;
+use super::state::State;
 
 /// Creates a resource at the pattern of `route`. `allow` lists the methods that will be added
 /// (`GET, HEAD`).
@@ -15,8 +17,24 @@ pub fn resource(route: Route, allow: &'static str) -> Resource {
 
 /// Creates a resource without metrics.
 pub fn at(pattern: &str, allow: &'static str) -> Resource {
-    let refuse = move || async move { Err::<HttpResponse, _>(Problem::method_not_allowed(allow)) };
+    let refuse = move |http: HttpRequest| refuse(http, Problem::method_not_allowed(allow));
     web::resource(pattern).default_service(web::to(refuse))
+}
+
+/// Answers a request that no handler serves with this problem. A valid credential counts the
+/// request against its rate, which the answer reports; an invalid one changes nothing, because the
+/// path and the method are checked before the credential.
+///
+/// # Errors
+///
+/// Returns the problem.
+pub async fn refuse(http: HttpRequest, problem: Problem) -> Result<HttpResponse, Problem> {
+    if let Some(state) = http.app_data::<Data<State>>()
+        && let Ok(caller) = state.identify(http.headers()).await
+    {
+        let _exceeded = state.count(&caller, &http);
+    }
+    Err(problem)
 }
 
 /// Handles GET, and HEAD, which is GET without the body (RFC 9110, section 9.3.2); the connection

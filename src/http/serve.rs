@@ -11,7 +11,7 @@ use actix_service::{ServiceFactoryExt, apply_fn_factory, map_config};
 use actix_web::dev::AppConfig;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{App, Error, HttpResponse};
+use actix_web::{App, Error, HttpRequest};
 use anyhow::Context;
 #[cfg(target_os = "linux")]
 use porchlight_schema::limits::UNREAD_MS_MAX;
@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::expect;
 use super::middleware;
 use super::problem::Problem;
+use super::route;
 use super::state::State;
 
 /// The time for which an idle connection stays open: phones that send a batch every ten seconds or
@@ -96,8 +97,8 @@ pub fn listen(
             .wrap(from_fn(middleware::edge))
             .app_data(served.clone())
             .configure(routes.clone())
-            .default_service(web::to(|| async {
-                Err::<HttpResponse, _>(Problem::not_found())
+            .default_service(web::to(|http: HttpRequest| {
+                route::refuse(http, Problem::not_found())
             }));
         map_config(app, |()| AppConfig::default())
     };

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::http::header::HeaderMap;
 use actix_web::web::Data;
+use actix_web::{HttpMessage, HttpRequest};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_keys::{KeyAdmin, Tokens};
 use porchlight_ports::Keys;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
-use super::auth::Authenticator;
+use super::auth::{Authenticator, Caller};
 use super::body::Deadlines;
 use super::connections::StreamLimiter;
 use super::cors::Origins;
 use super::links::PathImages;
+use super::problem::Problem;
 
 /// The interval at which the service removes the rate-limit state of idle callers.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
@@ -106,6 +109,33 @@ impl State {
     pub fn with_cors(mut self, origins: Origins) -> Self {
         self.cors = origins;
         self
+    }
+
+    /// Returns the caller that presents the credential in these headers. The request is not counted
+    /// against its rate.
+    ///
+    /// # Errors
+    ///
+    /// Returns 401 or 503.
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        self.auth.identify(headers, self.service.now()).await
+    }
+
+    /// Counts a request against the caller's rate. The answer reports the rest of the rate.
+    ///
+    /// # Errors
+    ///
+    /// Returns 429: the rate is used up.
+    pub(crate) fn count(&self, caller: &Caller, http: &HttpRequest) -> Result<(), Problem> {
+        let limited = self.auth.count(caller);
+        let remaining_rate = match &limited {
+            Ok(remaining_rate) => *remaining_rate,
+            Err(limited) => Some(limited.remaining_rate),
+        };
+        if let Some(remaining_rate) = remaining_rate {
+            http.extensions_mut().insert(remaining_rate);
+        }
+        limited.map(drop).map_err(|limited| limited.problem)
     }
 }
 

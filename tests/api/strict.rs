@@ -181,3 +181,38 @@ async fn every_response_to_a_keyed_request_reports_the_rate() {
     assert!(!unknown.headers().contains_key("ratelimit"));
     server.stop().await;
 }
+
+#[actix::test]
+async fn requests_that_no_handler_serves_report_the_rate_of_a_valid_credential() {
+    let settings = Settings {
+        rate_limit_per_second: 2,
+        ..Settings::default()
+    };
+    let server = Server::with(settings).await;
+    for (method, path, status) in [
+        (Method::PUT, "/v1/sessions", 405),
+        (Method::GET, "/v1/nothing", 404),
+        // The path and the method come before the rate in the order of checks.
+        (Method::PUT, "/v1/sessions", 405),
+        (Method::GET, "/v1/nothing", 404),
+    ] {
+        let send = async |credential: Option<&str>| {
+            let request = server.request(method.clone(), path);
+            let request = match credential {
+                Some(credential) => request.bearer_auth(credential),
+                None => request,
+            };
+            let answer = Answer::of(request).await;
+            assert_eq!(answer.status, status, "{method} {path}");
+            answer
+        };
+        let keyed = send(Some(&server.keys.secret)).await;
+        assert_eq!(keyed.header("ratelimit-policy"), "\"default\";q=2;w=1");
+        assert!(keyed.header("ratelimit").starts_with("\"default\";r="));
+        for credential in [None, Some("nothing")] {
+            let without = send(credential).await;
+            assert!(!without.headers.contains_key("ratelimit"), "{credential:?}");
+        }
+    }
+    server.stop().await;
+}

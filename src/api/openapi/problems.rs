@@ -253,9 +253,9 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
         429 | 503 => &["Retry-After"],
         _ => &[],
     };
-    // The service cannot report a rate before it knows the credential.
+    // The service cannot report a rate without a valid credential.
     let rate: &[&str] = match status {
-        401 | 405 => &[],
+        401 => &[],
         _ => &["RateLimit", "RateLimit-Policy"],
     };
     let headers: Vec<&str> = headers.iter().chain(rate).copied().collect();

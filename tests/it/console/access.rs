@@ -192,13 +192,15 @@ fn every_answer_has_its_security_headers() {
         ] {
             assert_eq!(visitor.get(path).await.status, status, "{path}");
         }
-        let wrong = Seen::of(
-            visitor
-                .request(Method::PUT, "/console/webhook")
-                .header("Sec-Fetch-Site", "same-origin"),
-        )
-        .await;
-        assert_eq!((wrong.status, wrong.header("allow")), (405, "GET, HEAD"));
+        for (method, path, allow) in [
+            (Method::PUT, "/console/webhook", "GET, HEAD"),
+            (Method::DELETE, "/console/keys/create", "POST"),
+        ] {
+            let wrong = Seen::of(visitor.request(method, path)).await;
+            assert_eq!((wrong.status, wrong.header("allow")), (405, allow));
+        }
+        let unknown = visitor.request(Method::POST, "/console/nothing");
+        assert_eq!(Seen::of(unknown).await.status, 404);
     });
 }
 
