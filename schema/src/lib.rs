@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod event;
+pub mod fnv;
 pub mod hex;
 pub mod ids;
 pub mod insight;

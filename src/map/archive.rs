@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use porchlight_schema::fnv;
 use porchlight_schema::limits::{
     MAP_ATTRIBUTION_CHARS_MAX, MAP_DIRECTORIES_KEPT_MAX, MAP_DIRECTORY_BYTES_MAX,
     MAP_DIRECTORY_DEPTH_MAX, MAP_STORED_BYTES_MAX, MAP_TILE_BYTES_MAX, MAP_ZOOM_MAX,
@@ -256,11 +257,8 @@ fn attribution(file: &File, header: &Header, compression: Compression) -> String
     }
 }
 
-/// Returns a word that depends on the header and the root directory (FNV-1a, 64 bits).
+/// Returns a word that depends on the header and the root directory.
 fn version(header: &Header, root: &[u8]) -> String {
-    let bytes = header.0.iter().chain(root);
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    let bytes = header.0.iter().chain(root).copied();
+    format!("{:016x}", fnv::hash(bytes))
 }

@@ -1,5 +1,7 @@
 //! Tables of parameters, and the version that follows from their content.
 
+use porchlight_schema::fnv;
+
 /// Declares families of parameters as constants, and a table of their names and values as written,
 /// from which a version is computed.
 macro_rules! table {
@@ -23,7 +25,7 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// Returns the FNV-1a hash of tables, spaces left out (Fowler, Noll and Vo; 64 bits).
+/// Returns the FNV-1a hash of tables without their spaces.
 pub(crate) const fn hash(mut hash: u64, table: &[(&str, &str, &str)]) -> u64 {
     let mut row = 0;
     while row < table.len() {
@@ -36,20 +38,17 @@ pub(crate) const fn hash(mut hash: u64, table: &[(&str, &str, &str)]) -> u64 {
     hash
 }
 
-/// The hash of nothing.
-pub(crate) const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
-
 const fn hash_text(mut hash: u64, text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         if !bytes[at].is_ascii_whitespace() {
-            hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+            hash = fnv::add(hash, bytes[at]);
         }
         at += 1;
     }
-    // A text ends.
-    (hash ^ 0xff).wrapping_mul(0x0000_0100_0000_01b3)
+    // This byte, which no text contains, ends the text.
+    fnv::add(hash, 0xff)
 }
 
 /// A version: a prefix of four characters at most, and the sixteen hexadecimal digits of a hash.

@@ -1,6 +1,7 @@
 //! Assigns shards to nodes by rendezvous hashing (Thaler and Ravishankar, 1998). When a node joins
 //! or leaves, only its own share moves.
 
+use porchlight_schema::fnv;
 use porchlight_schema::ids::Shard;
 
 use super::NodeName;
@@ -80,12 +81,7 @@ impl Placement {
 fn weight(shard: Shard, node: &NodeName) -> u64 {
     // FNV-1a over the name, then the finaliser of SplitMix64 over name and shard, which spreads the
     // shards of a node.
-    let name = node
-        .0
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+    let name = fnv::hash(node.0.bytes());
     mixed(name ^ mixed(u64::from(shard.0).wrapping_add(0x9e37_79b9_7f4a_7c15)))
 }
 

@@ -9,13 +9,15 @@ pub(crate) mod fraud;
 pub(crate) mod place;
 pub(crate) mod weights;
 
-use crate::parameters::{HASH_START, Version, hash};
+use porchlight_schema::fnv;
+
+use crate::parameters::{Version, hash};
 
 /// Incremented when the rules of scoring change in a way that no parameter shows.
 const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "16")];
 
 const HASH: u64 = {
-    let mut sum = hash(HASH_START, RULES);
+    let mut sum = hash(fnv::START, RULES);
     sum = hash(sum, weights::TABLE);
     sum = hash(sum, fraud::TABLE);
     sum = hash(sum, place::TABLE);
@@ -49,10 +51,10 @@ mod tests {
             [("family", "OTHER", "1.0")],
             [("other", "NAME", "1.0")],
         ] {
-            assert_ne!(hash(HASH_START, &one), hash(HASH_START, &other));
+            assert_ne!(hash(fnv::START, &one), hash(fnv::START, &other));
         }
         // The layout of a value on the line does not matter.
         let spaced = [("family", "NAME", " 1.0 ")];
-        assert_eq!(hash(HASH_START, &one), hash(HASH_START, &spaced));
+        assert_eq!(hash(fnv::START, &one), hash(fnv::START, &spaced));
     }
 }

@@ -8,6 +8,7 @@ use porchlight_core::score::{
     CopiedTrace, Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, learn, place_key,
     recorded_together,
 };
+use porchlight_schema::fnv;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::DAY_MS;
@@ -263,15 +264,9 @@ fn day_of(start: &SessionStart) -> u32 {
     u32::try_from(start.started_at.0.div_euclid(DAY_MS)).unwrap_or(0)
 }
 
-/// Hashes the courier's id with FNV-1a, only to distinguish couriers. The hash must be the same on
-/// all machines and in all versions.
+/// Returns a hash that distinguishes couriers. Stored values contain it.
 fn rider_hash(start: &SessionStart) -> u64 {
-    start
-        .external_rider_id
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+    fnv::hash(start.external_rider_id.bytes())
 }
 
 fn row(kind: u8, parts: &[&[u8]]) -> RowKey {
