@@ -101,8 +101,8 @@ pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// included.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Maximum number of rows that one process writes into the shared partition of an organization's
-/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It writes further rows
-/// into partitions of its own.
+/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It
+/// writes further rows into partitions of its own.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 /// Maximum number of rows that one process writes each day into the shared partition of a courier's
 /// or a delivery's sessions on a CQL cluster. It writes further rows into partitions of its own.
@@ -217,8 +217,8 @@ pub const LIGHT_TENANT_PARTS: u32 = 4;
 /// Only light tenants may use the room beyond the node's limit, which is one part in this many of
 /// that limit. So a tenant that fills a node leaves this room to the others.
 pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
-/// Minimum number of batches in that room: two light tenants may use all of their part at the lowest
-/// limit of a node, at which a share of that limit would be small.
+/// Minimum number of batches in that room: two light tenants may use all of their part at the
+/// lowest limit of a node, at which a share of that limit would be small.
 pub const LIGHT_TENANT_ROOM_MIN: u32 = 2 * INGEST_BATCHES_MIN / LIGHT_TENANT_PARTS;
 
 // --- A session (contract 2, 3, 9) ---------------------------------------------------------------
@@ -303,8 +303,8 @@ pub const RECORDER_RUNS_MAX: usize = 64;
 pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_RECEIVING_MS: i64 = 60_000;
-/// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions
-/// have about 80,000.
+/// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000
+/// positions have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;
 /// Maximum number of values, of 32 bytes, in a push that is read as a tree.
 pub const RECORDER_TREE_VALUES_MAX: usize = 1_048_576;
@@ -387,8 +387,8 @@ pub const RECONCILES_AT_ONCE_MAX: usize = 64;
 /// shards.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions whose end or insight is stored and whose copies a member of a cluster
-/// still tries to write. The copies of further sessions are left to the scan for marks. A process that
-/// serves alone retries all of them, because it scans for marks only when it starts.
+/// still tries to write. The copies of further sessions are left to the scan for marks. A process
+/// that serves alone retries all of them, because it scans for marks only when it starts.
 pub const STORE_ACTIONS_RETRIED_MAX: usize = 4_096;
 /// Maximum number of sessions in progress that one statement looks up when a node claims shards.
 /// The database refuses statements that name far more rows, or warns of them.

@@ -145,8 +145,8 @@ impl Address {
     /// Default of `accuracyM` (contract 2).
     pub const ACCURACY_M_DEFAULT: f32 = 20.0;
 
-    /// Returns an address of which only the position is known: its texts are empty, and its accuracy
-    /// is the default.
+    /// Returns an address of which only the position is known: its texts are empty, and its
+    /// accuracy is the default.
     #[must_use]
     pub fn at(point: Point) -> Self {
         Self {
@@ -203,8 +203,8 @@ pub struct SessionStart {
 }
 
 impl SessionStart {
-    /// Returns the start of a delivery that is recorded from its creation on. The ids of the customer
-    /// are empty.
+    /// Returns the start of a delivery that is recorded from its creation on. The ids of the
+    /// customer are empty.
     #[must_use]
     pub fn delivery(
         session_id: SessionId,

@@ -90,7 +90,8 @@ impl Tickets {
         Some(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Returns the ticket in a cookie, if it was sealed under one of the current keys and is still valid at `now`.
+    /// Returns the ticket in a cookie, if it was sealed under one of the current keys and is still
+    /// valid at `now`.
     pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
         if text.len() > SEALED_CHARS_MAX {
             return None;

@@ -17,8 +17,8 @@ const PURPOSE: &str = "path image link, version 1";
 const SIGNATURE_BYTES: usize = 16;
 type HmacSha256 = Hmac<Sha256>;
 
-/// Begins the signed bytes of a link to an archive. They are longer than a session id, so a signature of one never fits
-/// the other.
+/// Begins the signed bytes of a link to an archive. They are longer than a session id, so a
+/// signature of one never fits the other.
 const ARCHIVE_DOMAIN: &[u8] = b"access archive link, version 1";
 
 /// A link to the archive that answers an access request.
@@ -33,8 +33,8 @@ pub struct ArchiveLink<'a> {
 }
 
 impl ArchiveLink<'_> {
-    /// Returns the signed bytes. Only the last part has a variable length, so two links never have the
-    /// same bytes.
+    /// Returns the signed bytes. Only the last part has a variable length, so two links never have
+    /// the same bytes.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = ARCHIVE_DOMAIN.to_vec();
         bytes.extend(self.tenant.organization_id.to_bytes());
@@ -139,7 +139,8 @@ impl PathImages {
         self.verify(&session_id.to_bytes(), signature)
     }
 
-    /// Verifies the signature of a link to an archive in constant time. Does not check whether the link has expired.
+    /// Verifies the signature of a link to an archive in constant time. Does not check whether the
+    /// link has expired.
     #[must_use]
     pub fn is_archive_signed(&self, link: &ArchiveLink<'_>, signature: &str) -> bool {
         self.verify(&link.bytes(), signature)

@@ -68,8 +68,8 @@ impl RequestContext {
         self.http.headers()
     }
 
-    /// Returns the caller, if the role of its key allows the request. The request of a key is counted among its tenant's;
-    /// that of a session token is counted once its session is found.
+    /// Returns the caller, if the role of its key allows the request. The request of a key is
+    /// counted among its tenant's; that of a session token is counted once its session is found.
     ///
     /// # Errors
     ///
@@ -94,7 +94,8 @@ impl RequestContext {
         Ok(caller)
     }
 
-    /// Counts the request among its tenant's, unless it is counted already, until the handler has answered.
+    /// Counts the request among its tenant's, unless it is counted already, until the handler has
+    /// answered.
     ///
     /// # Errors
     ///
@@ -155,8 +156,9 @@ impl RequestContext {
         }
     }
 
-    /// Returns the session `session_id`, which may be restricted, if the caller can see it and its token
-    /// is valid. [`Self::check_may_change`] must follow when the content of the request has been checked.
+    /// Returns the session `session_id`, which may be restricted, if the caller can see it and its
+    /// token is valid. [`Self::check_may_change`] must follow when the content of the request has
+    /// been checked.
     ///
     /// # Errors
     ///
@@ -186,7 +188,8 @@ impl RequestContext {
         self.check_access(caller, row)
     }
 
-    /// Checks that a session may be changed: a check of its state, which comes after those of the content.
+    /// Checks that a session may be changed: a check of its state, which comes after those of the
+    /// content.
     ///
     /// # Errors
     ///
@@ -199,7 +202,8 @@ impl RequestContext {
         }
     }
 
-    /// Checks that the caller can see a session that was looked up and is not being erased, and that the token is valid.
+    /// Checks that the caller can see a session that was looked up and is not being erased, and
+    /// that the token is valid.
     fn check_access(
         &self,
         caller: &Caller,

@@ -99,7 +99,8 @@ enum SealState {
 }
 
 impl SecretVault {
-    /// Returns eight digits by which people recognise the writing key. They reveal nothing about it.
+    /// Returns eight digits by which people recognise the writing key. They reveal nothing about
+    /// it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()

@@ -1,5 +1,5 @@
-//! Decodes vector tiles (<https://github.com/mapbox/vector-tile-spec>, version 2) with the layers of
-//! the Protomaps basemap, version 4. Only the shapes that a drawing shows are kept.
+//! Decodes vector tiles (<https://github.com/mapbox/vector-tile-spec>, version 2) with the layers
+//! of the Protomaps basemap, version 4. Only the shapes that a drawing shows are kept.
 
 use porchlight_schema::limits::{
     MAP_LAYERS_MAX, MAP_TILE_FEATURES_MAX, MAP_TILE_POINTS_MAX, MAP_VALUES_MAX,

@@ -58,8 +58,8 @@ pub(crate) fn readable_rows(
     recovered_rows(read, scan, what, |_key| Ok(None))
 }
 
-/// Reads rows like [`readable_rows`]. `recover` receives the key of each damaged row and returns its
-/// payload if other rows repeat it.
+/// Reads rows like [`readable_rows`]. `recover` receives the key of each damaged row and returns
+/// its payload if other rows repeat it.
 pub(crate) fn recovered_rows(
     read: &dyn Read,
     scan: &Scan,
@@ -99,8 +99,8 @@ pub(crate) fn recovered_rows(
 }
 
 /// Lets the tenant of an unreadable outbox count as having work now, because damage in one outbox
-/// must not stop the others. On the embedded store, the actor of that tenant then sends the messages
-/// that can be read.
+/// must not stop the others. On the embedded store, the actor of that tenant then sends the
+/// messages that can be read.
 pub(crate) fn due_despite_damage(
     first_due: StoreResult<Option<TimestampMs>>,
 ) -> StoreResult<Option<TimestampMs>> {

@@ -166,8 +166,9 @@ impl EmbeddedStore {
         path.join(ENGINE_FOLDER).is_dir()
     }
 
-    /// Opens the store without running sessions, for commands that run while the server is down. The
-    /// store is locked until [`Self::unlock`]. Errors of the writer are returned to the callers.
+    /// Opens the store without running sessions, for commands that run while the server is down.
+    /// The store is locked until [`Self::unlock`]. Errors of the writer are returned to the
+    /// callers.
     ///
     /// # Errors
     ///
@@ -187,8 +188,8 @@ impl EmbeddedStore {
         path.join(KEYS_FOLDER).is_dir()
     }
 
-    /// Opens the data keys of the store, without which sessions can be neither read nor written. Other
-    /// rows, such as API keys and webhooks, need no data key. Blocks.
+    /// Opens the data keys of the store, without which sessions can be neither read nor written.
+    /// Other rows, such as API keys and webhooks, need no data key. Blocks.
     ///
     /// # Errors
     ///
@@ -200,8 +201,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier secrets are not needed
-    /// afterwards. A locked store does nothing. Blocks.
+    /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier
+    /// secrets are not needed afterwards. A locked store does nothing. Blocks.
     ///
     /// # Errors
     ///
@@ -434,7 +435,8 @@ mod tests {
     fn an_interrupted_first_start_starts_again() {
         let path = folder("cut-off");
         let (engine, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
-        // As it is left with a journal and no version file; without an engine; and with an empty number.
+        // As it is left with a journal and no version file; without an engine; and with an empty
+        // number.
         let journal = || {
             drop(Acknowledged::create(&path, 0).unwrap());
             std::fs::create_dir_all(&engine).unwrap();

@@ -1,7 +1,7 @@
 //! Tests several nodes of the real binary on a real CQL server: each takes the shards that the
 //! others lose or release. They and their databases occupy the machine for minutes: run by
-//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it nodes::`, as `.ci/run` does, and skipped
-//! otherwise.
+//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it nodes::`, as `.ci/run` does, and
+//! skipped otherwise.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -29,8 +29,8 @@ pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 pub enum Step {
     /// Wait for the next batch.
     Wait,
-    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::receive`] in order,
-    /// and then call [`SessionMachine::on_journal_read`].
+    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::receive`] in
+    /// order, and then call [`SessionMachine::on_journal_read`].
     Read {
         /// The first `seq` to read.
         from_seq: u32,

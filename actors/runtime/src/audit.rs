@@ -6,8 +6,9 @@
 //! therefore answered without waiting for the store. A crash can lose the lines of its last second;
 //! a stop loses none. While the store accepts no lines, or a tenant causes more than its chain
 //! takes, the queue or the tenant's share fills. A request then waits for room and is refused after
-//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has an unreadable row, its requests are
-//! refused immediately, and the writer continues with the lines of others.
+//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has
+//! an unreadable row, its requests are refused immediately, and the writer continues with the lines
+//! of others.
 
 mod chain;
 mod expire;
@@ -68,8 +69,8 @@ impl AuditPermit {
 #[error("the audit log takes no more lines at the moment")]
 pub struct AuditFull;
 
-/// Each tenant's share of the queue: the room for lines that are not committed. The number of tenants is
-/// bounded by the organizations that operators created.
+/// Each tenant's share of the queue: the room for lines that are not committed. The number of
+/// tenants is bounded by the organizations that operators created.
 #[derive(Debug, Default)]
 struct Rooms(DashMap<Tenant, Arc<Semaphore>>);
 

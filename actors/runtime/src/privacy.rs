@@ -1,6 +1,6 @@
-//! The marks of subjects (restricted, suppressed, held, being erased), as this process last read them.
-//! Every request checks them, so they are kept in memory. A node reads the marks of a tenant again
-//! when they have changed.
+//! The marks of subjects (restricted, suppressed, held, being erased), as this process last read
+//! them. Every request checks them, so they are kept in memory. A node reads the marks of a tenant
+//! again when they have changed.
 
 mod changes;
 
@@ -179,14 +179,14 @@ impl Marks {
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
     ///
-    /// `may_change` is called between the read of the mark and its replacement. A mark without effect is
-    /// removed, so a replacement cannot tell whether another process has made the same change and
-    /// undone it since the read.
+    /// `may_change` is called between the read of the mark and its replacement. A mark without
+    /// effect is removed, so a replacement cannot tell whether another process has made the same
+    /// change and undone it since the read.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails, in which case the change may or may not have happened, or
-    /// if it may not be made any more.
+    /// Returns an error if the store fails, in which case the change may or may not have happened,
+    /// or if it may not be made any more.
     pub async fn change(
         &self,
         store: &dyn Store,

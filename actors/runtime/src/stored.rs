@@ -12,8 +12,8 @@ pub(crate) fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
     serde_json::to_vec(value).map_err(StoreError::unavailable)
 }
 
-/// Returns a document that only the service itself reads, as empty if it is damaged. An empty document is
-/// then the expected one when it is replaced.
+/// Returns a document that only the service itself reads, as empty if it is damaged. An empty
+/// document is then the expected one when it is replaced.
 ///
 /// # Errors
 ///

@@ -26,7 +26,8 @@ pub const AUDIT_PART_GROUPS: u64 = 256;
 pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
 /// The time for which the audit log gathers lines before it commits them.
 pub const AUDIT_GATHER_MS: u64 = 200;
-/// Maximum number of these lines that belong to one tenant, including those that are being committed.
+/// Maximum number of these lines that belong to one tenant, including those that are being
+/// committed.
 pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
 /// Maximum number of tenants whose lines a node commits at the same time.
 pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
@@ -76,8 +77,8 @@ pub const PRIVACY_OPEN_REQUESTS_MAX: usize = 10_000;
 /// Maximum number of subjects of a tenant with a restriction, a suppression or a legal hold. Each
 /// node keeps about 200 bytes of each.
 pub const PRIVACY_MARKS_MAX: usize = 10_000;
-/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that has
-/// missed more than half as many reads all marks.
+/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that
+/// has missed more than half as many reads all marks.
 pub const PRIVACY_CHANGES_KEPT: usize = 128;
 /// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
 /// about 64 KiB each.

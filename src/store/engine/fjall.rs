@@ -43,8 +43,8 @@ const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 const ROW_BYTES: u64 = 64;
 /// The size at which fjall itself would flush a memtable, which is never reached.
 const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
-/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
-/// fjall accepts; a sealed journal has the memtables that pin it flushed.
+/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum
+/// that fjall accepts; a sealed journal has the memtables that pin it flushed.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The number of fjall's workers. With several, the first one spins while another merges tables
 /// (measured: a sixth of the processor time).

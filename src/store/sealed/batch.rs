@@ -33,7 +33,8 @@ pub(super) struct Sealing {
 pub(super) struct Writer {
     /// The number of the next unused key.
     pub(super) next: u64,
-    /// The number of the key of recently used sessions; `None` for a session whose rows are not sealed.
+    /// The number of the key of recently used sessions; `None` for a session whose rows are not
+    /// sealed.
     pub(super) sessions: Recent<[u8; 16], Option<u64>>,
     /// Keys whose rows were removed by a batch that may not be durable yet.
     pub(super) to_destroy: Vec<u64>,
@@ -146,7 +147,8 @@ impl Sealing {
             writer.next += 1;
             match self.keys.find(number).map_err(failed)? {
                 FoundKey::Key(secret) => return Ok((number, secret)),
-                // A restored store may have older rows than keys. The rest of a damaged file stays unused.
+                // A restored store may have older rows than keys. The rest of a damaged file stays
+                // unused.
                 FoundKey::Destroyed => {}
                 FoundKey::Damaged => writer.next = next_file(number),
             }
@@ -195,7 +197,8 @@ impl Sealing {
         Ok(Write { space, key, value })
     }
 
-    /// Seals a row with a key of its own. The key of the replaced version is destroyed unless the new version has it too.
+    /// Seals a row with a key of its own. The key of the replaced version is destroyed unless the
+    /// new version has it too.
     fn row(
         &self,
         inner: &dyn Engine,
@@ -353,7 +356,8 @@ impl Sealing {
         synced.map_err(failed)
     }
 
-    /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is a thread.
+    /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is
+    /// a thread.
     pub(super) fn spawn_sync(sealing: &Arc<Self>) -> bool {
         let syncing = Arc::clone(sealing);
         let sync = move || {

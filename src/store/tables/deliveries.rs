@@ -115,8 +115,8 @@ struct SessionScan<'s> {
 }
 
 impl SessionScan<'_> {
-    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined id if there may be more
-    /// rows.
+    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined
+    /// id if there may be more rows.
     fn run(
         &self,
         read: &dyn Read,

@@ -189,8 +189,8 @@ pub(crate) fn newest(
     }
 }
 
-/// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions, needs no
-/// read of its batches.
+/// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions,
+/// needs no read of its batches.
 pub(crate) fn acknowledged(
     read: &dyn Read,
     session_id: SessionId,

@@ -114,7 +114,8 @@ fn attempt_key(id: MessageId, attempt: u32) -> Vec<u8> {
     Key::of(b'A').bytes(&id.to_bytes()).number(attempt).build()
 }
 
-// --- Into the outbox -----------------------------------------------------------------------------------------------
+// --- Into the outbox
+// -----------------------------------------------------------------------------------------------
 
 /// Queues a message under the session's next number, if the tenant has a webhook. The
 /// caller commits it together with its cause.
@@ -177,7 +178,8 @@ fn remove_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued
     }
 }
 
-// --- Queries of the machine ----------------------------------------------------------------------------------------
+// --- Queries of the machine
+// ----------------------------------------------------------------------------------------
 
 /// Lists an outbox. See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
@@ -322,8 +324,9 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
-/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is made
-/// again from the lane: the change must not fail or be ignored, because it would be repeated for ever.
+/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is
+/// made again from the lane: the change must not fail or be ignored, because it would be repeated
+/// for ever.
 fn stored_delivery(
     read: &dyn Read,
     key: &[u8],

@@ -13,8 +13,8 @@ const MARK: u8 = 1;
 /// The number of marks per read.
 const PAGE_ROWS: usize = 256;
 
-/// Returns whether a restriction or a legal hold protects a session from retention. An unreadable mark
-/// protects it, and concerns no other session.
+/// Returns whether a restriction or a legal hold protects a session from retention. An unreadable
+/// mark protects it, and concerns no other session.
 pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool> {
     for subject in Mark::subjects_of(start) {
         let key = Key::of(MARK).tenant(start.tenant).bytes(&subject.key());
@@ -32,8 +32,8 @@ pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool
     Ok(false)
 }
 
-/// Returns whether any restriction or legal hold may protect a session whose start is unreadable: its
-/// subjects are unknown, so each mark that keeps sessions, or is unreadable, may be its own.
+/// Returns whether any restriction or legal hold may protect a session whose start is unreadable:
+/// its subjects are unknown, so each mark that keeps sessions, or is unreadable, may be its own.
 pub(crate) fn may_be_kept(read: &dyn Read) -> StoreResult<bool> {
     let collection = Collection::of_service(DocumentKind::PrivacyMark);
     let mut after = None;
@@ -66,8 +66,8 @@ fn decode(data: &[u8]) -> StoreResult<Mark> {
         .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
 }
 
-/// Returns the tenant of the mark that a row in the table of documents contains, or `None` if the row
-/// contains another document.
+/// Returns the tenant of the mark that a row in the table of documents contains, or `None` if the
+/// row contains another document.
 pub(crate) fn tenant_of_row(key: &[u8]) -> Option<Tenant> {
     let rest = key.strip_prefix(&[documents::TABLE, DocumentKind::PrivacyMark as u8])?;
     rest.starts_with(&[MARK]).then(|| tenant_in(rest)).flatten()

@@ -26,7 +26,8 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
-    /// A session is, or may be, restricted or under a legal hold, and stays. The next step begins after this row.
+    /// A session is, or may be, restricted or under a legal hold, and stays. The next step begins
+    /// after this row.
     Kept(Vec<u8>),
 }
 
@@ -63,8 +64,9 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 }
 
 /// Removes the oldest completed session after the row `after` if it was completed before `before`,
-/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The row that names the
-/// session is removed last, so that an interrupted sweep continues where it stopped.
+/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The
+/// row that names the session is removed last, so that an interrupted sweep continues where it
+/// stopped.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
     before: TimestampMs,

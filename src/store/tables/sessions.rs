@@ -253,8 +253,8 @@ fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<Sessio
     Ok(sessions)
 }
 
-/// Returns the current state of a session, or `None` if it does not exist or its start is unreadable. A session whose
-/// end is unreadable counts as recording, so that an erasure finds it.
+/// Returns the current state of a session, or `None` if it does not exist or its start is
+/// unreadable. A session whose end is unreadable counts as recording, so that an erasure finds it.
 pub(crate) fn find_readable(
     read: &dyn Read,
     session_id: SessionId,

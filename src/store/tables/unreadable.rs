@@ -1,5 +1,5 @@
-//! Sessions whose start is unreadable. Lists leave them out; an erasure finds them by the lists' keys, which
-//! name the tenant, the courier or the delivery, and the session.
+//! Sessions whose start is unreadable. Lists leave them out; an erasure finds them by the lists'
+//! keys, which name the tenant, the courier or the delivery, and the session.
 
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -16,8 +16,8 @@ const LISTS: [u8; 3] = *b"tdr";
 /// The number of keys per read.
 const PAGE_ROWS: usize = 4_096;
 
-/// Returns whether a session has rows but no readable start. A quarantined start is removed, and the row of a
-/// session in progress or of its end stays.
+/// Returns whether a session has rows but no readable start. A quarantined start is removed, and
+/// the row of a session in progress or of its end stays.
 pub(crate) fn is_unreadable(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
     match sessions::start_of(read, session_id) {
         Err(StoreError::Corrupt(_)) => return Ok(true),
@@ -65,8 +65,8 @@ pub(crate) fn sessions_of(
     Ok(found)
 }
 
-/// Returns the keys of a session's rows in the lists. They do not follow from an unreadable start, so this reads
-/// the keys of all sessions.
+/// Returns the keys of a session's rows in the lists. They do not follow from an unreadable start,
+/// so this reads the keys of all sessions.
 pub(crate) fn listed_keys(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for table in LISTS {

@@ -1,5 +1,5 @@
-//! Tests that an unreadable mark concerns only its subject, and that a panic does not end the work on
-//! privacy requests.
+//! Tests that an unreadable mark concerns only its subject, and that a panic does not end the work
+//! on privacy requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! Tests that a legal hold or a restriction is acknowledged only if retention removes nothing from then on, even
-//! when the process that removes is killed.
+//! Tests that a legal hold or a restriction is acknowledged only if retention removes nothing from
+//! then on, even when the process that removes is killed.
 
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -1,5 +1,5 @@
-//! Tests the retention that an organization chooses: it stays within the bounds, removes each class of
-//! data in time and nothing else, leaves held sessions alone, and applies to the audit log.
+//! Tests the retention that an organization chooses: it stays within the bounds, removes each class
+//! of data in time and nothing else, leaves held sessions alone, and applies to the audit log.
 
 use porchlight_actors::audit::Outcome;
 use porchlight_actors::service::Swept;

@@ -1,6 +1,6 @@
 //! Injects one fault after the other while phones send: no acknowledged batch is missing, every
-//! insight is byte for byte that of one node without a fault, and every session's messages arrive in
-//! order.
+//! insight is byte for byte that of one node without a fault, and every session's messages arrive
+//! in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Writes the fixtures of a release, with the binary of that release (`PORCHLIGHT_BIN`, or the one of this build).
+//! Writes the fixtures of a release, with the binary of that release (`PORCHLIGHT_BIN`, or the one
+//! of this build).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -67,8 +67,8 @@ impl Users {
     }
 }
 
-/// Returns the command that runs a node with its data in `folder`, under a shell that obeys words on its
-/// standard input.
+/// Returns the command that runs a node with its data in `folder`, under a shell that obeys words
+/// on its standard input.
 pub(crate) fn node_command(
     folder: &Path,
     libraries: &Path,

@@ -56,8 +56,9 @@ fn has_stopped(pid: &str) -> bool {
 }
 
 impl Node {
-    /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the node runs any more: the
-    /// kernel stops them one after the other, and one that still runs may answer a request.
+    /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the
+    /// node runs any more: the kernel stops them one after the other, and one that still runs may
+    /// answer a request.
     pub fn signal(&self, signal: &str) {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
@@ -206,8 +207,8 @@ impl CqlServer {
     /// server can be started.
     ///
     /// The nodes reach each other through proxies: `start_proxy` gets the address that the others
-    /// dial and the address at which the node listens, and forwards between them. Clients connect to
-    /// the nodes directly.
+    /// dial and the address at which the node listens, and forwards between them. Clients connect
+    /// to the nodes directly.
     pub fn start_in_data_centers(
         names: &[&str],
         mut start_proxy: impl FnMut(SocketAddr, SocketAddr),
@@ -377,8 +378,8 @@ fn copies(count: u32) -> String {
     format!("'replication_factor': '{count}'")
 }
 
-/// Waits until the nodes have made a common decision in a keyspace with this replication: they accept
-/// connections before they have met each other, and the first decision waits for tables and
+/// Waits until the nodes have made a common decision in a keyspace with this replication: they
+/// accept connections before they have met each other, and the first decision waits for tables and
 /// connections that are only then created.
 fn decide_once(nodes: &[String], replication: &str) -> Result<(), String> {
     let (nodes, keyspace) = (nodes.to_vec(), CqlServer::fresh_keyspace());

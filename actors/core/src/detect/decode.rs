@@ -220,9 +220,9 @@ impl Decoder {
         }
     }
 
-    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is seen
-    /// to move. Until then the high cost of entering a vehicle unseen would keep its course, and no
-    /// second since the last fix could be decided.
+    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is
+    /// seen to move. Until then the high cost of entering a vehicle unseen would keep its course,
+    /// and no second since the last fix could be decided.
     #[inline]
     fn give_up_hopeless_drive(&mut self) {
         let cost = |costs: &Evidence| costs[State::Drive as usize];

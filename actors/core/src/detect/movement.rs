@@ -195,8 +195,9 @@ impl MovementDetector {
         }
     }
 
-    /// Returns the number of seconds since the newest height, or 0 if it is so old that the next one
-    /// cannot be joined to it. The next height shows whether the seconds between led up or down.
+    /// Returns the number of seconds since the newest height, or 0 if it is so old that the next
+    /// one cannot be joined to it. The next height shows whether the seconds between led up or
+    /// down.
     fn height_gap_sec(&self, now_ms: u32) -> usize {
         self.newest_height
             .map(|(t_ms, _)| now_ms.saturating_sub(t_ms))

@@ -52,8 +52,8 @@ pub enum SessionAccess {
 }
 
 impl Mark {
-    /// Returns the mark that a subject has while its stored mark is unreadable: nothing of the subject is
-    /// shown, changed, sent or deleted.
+    /// Returns the mark that a subject has while its stored mark is unreadable: nothing of the
+    /// subject is shown, changed, sent or deleted.
     #[must_use]
     pub fn of_unreadable() -> Self {
         Self {

@@ -24,8 +24,8 @@ use crate::tenant_queue::TenantQueue;
 
 /// The backoff of a request that fails.
 const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
-/// The backoff of reads of a request that is absent or unreadable. A request that is being submitted
-/// is absent for milliseconds.
+/// The backoff of reads of a request that is absent or unreadable. A request that is being
+/// submitted is absent for milliseconds.
 const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
 /// The time at which a request begins that waits for nothing.
 const AT_ONCE: TimestampMs = TimestampMs(i64::MIN);
@@ -148,8 +148,8 @@ impl Schedule {
             && self.unread.get(key).is_none_or(is_due)
     }
 
-    /// Describes a listed request. It begins after the scan at the earliest, when all requests of its
-    /// subject are known.
+    /// Describes a listed request. It begins after the scan at the earliest, when all requests of
+    /// its subject are known.
     pub fn learn(&mut self, key: OpenKey, request: &PrivacyRequest) {
         self.unread.remove(&key);
         if self.known.contains_key(&key) || self.ended.contains(&key) {
@@ -198,8 +198,8 @@ impl Schedule {
         unread
     }
 
-    /// Records that all open requests of this node's tenants were listed and described. Requests that
-    /// are no longer listed are removed.
+    /// Records that all open requests of this node's tenants were listed and described. Requests
+    /// that are no longer listed are removed.
     pub fn complete_scan(&mut self, listed: &BTreeSet<OpenKey>) {
         for key in std::mem::take(&mut self.found) {
             if let Some(State::Found(until)) = self.state(&key) {
@@ -290,7 +290,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the time until the next request is due or tried again, in milliseconds, if any waits.
+    /// Returns the time until the next request is due or tried again, in milliseconds, if any
+    /// waits.
     #[must_use]
     pub fn next_ms(&self, now: TimestampMs, uptime_ms: i64) -> Option<i64> {
         let waiting = self.waiting.first().map(|(until, _)| until.since_ms(now));

@@ -80,7 +80,8 @@ impl<K: Ord + Copy> ResolverHealth<K> {
 
     /// Decides the party at fault for a lookup that began at `begun_at_ms` and failed now
     /// without a definite answer. `resolved_recently` says whether the name had an address not long
-    /// ago. `canary` was queried after the failure; it is not needed if [`Self::has_answered_since`].
+    /// ago. `canary` was queried after the failure; it is not needed if
+    /// [`Self::has_answered_since`].
     pub fn on_failure(
         &mut self,
         tenant: K,

@@ -158,9 +158,9 @@ impl Chains {
         Err(StoreError::Overloaded)
     }
 
-    /// Appends lines as one group. Returns `false` if another node has appended a group first. An error may
-    /// follow a commit whose answer was lost. The lines are then appended twice, which duplicates
-    /// entries but hides nothing.
+    /// Appends lines as one group. Returns `false` if another node has appended a group first. An
+    /// error may follow a commit whose answer was lost. The lines are then appended twice, which
+    /// duplicates entries but hides nothing.
     pub(super) async fn try_append(&self, tenant: Tenant, lines: &[Line]) -> StoreResult<bool> {
         let known = self.heads().get(&tenant).copied();
         let head = match known {

@@ -189,8 +189,8 @@ async fn verify_chain(
     }
 }
 
-/// Returns the last group that has lines before this position, or `None` for the first position of a
-/// chain.
+/// Returns the last group that has lines before this position, or `None` for the first position of
+/// a chain.
 fn last_group(before: LinePosition) -> Option<u64> {
     if before.line > 0 {
         Some(before.group)

@@ -1,9 +1,9 @@
 //! The task that commits lines.
 //!
-//! [`LineQueue`] decides whose lines are next. A chain with an unreadable row takes no lines, however
-//! often the writer tries. The writer then sets its tenant aside: it keeps the tenant's lines in
-//! memory, refuses further ones, and repeats the commit at intervals, because an operator may repair
-//! the row.
+//! [`LineQueue`] decides whose lines are next. A chain with an unreadable row takes no lines,
+//! however often the writer tries. The writer then sets its tenant aside: it keeps the tenant's
+//! lines in memory, refuses further ones, and repeats the commit at intervals, because an operator
+//! may repair the row.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};

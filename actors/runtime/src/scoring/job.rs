@@ -316,8 +316,8 @@ pub(super) async fn score(
         known: knowledge::write(&score_knowledge.recalled.known)?,
         dropped: dropped.unwrap_or_default(),
     };
-    // An erasure sets its mark before it reads the facts that scores have learned from the session, and
-    // then waits for scores that have not seen the mark.
+    // An erasure sets its mark before it reads the facts that scores have learned from the session,
+    // and then waits for scores that have not seen the mark.
     if surroundings
         .is_erased
         .is_some_and(|is_erased| is_erased(&start))
@@ -329,8 +329,8 @@ pub(super) async fn score(
     Ok(Some(start.tenant))
 }
 
-/// Returns whether a part of the session was removed because its retention has passed, according to its notes. Its insight
-/// is final.
+/// Returns whether a part of the session was removed because its retention has passed, according to
+/// its notes. Its insight is final.
 fn has_expired(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.is_expiry())
 }

@@ -19,7 +19,8 @@ use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreRe
 /// The maximum number of times a push is planned because another push of its recorder was
 /// faster.
 const ATTEMPTS_MAX: usize = 16;
-/// The maximum time between the plan of a session, which limits the age of its start, and its start.
+/// The maximum time between the plan of a session, which limits the age of its start, and its
+/// start.
 const PLAN_AGE_MS_MAX: i64 = 600_000;
 
 /// The order that a recorder was created with.

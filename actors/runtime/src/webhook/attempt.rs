@@ -15,8 +15,8 @@ use super::request::{EndpointSigner, OutgoingMessage, sent_body};
 
 /// The outcome of an attempt.
 pub(super) enum Attempted {
-    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and the
-    /// expiry of the receiver's certificate if it is known.
+    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and
+    /// the expiry of the receiver's certificate if it is known.
     Ended(AttemptResult, Option<(Arc<str>, TimestampMs)>),
     /// The stored body of the message is missing or damaged.
     Unreadable,
@@ -76,8 +76,8 @@ async fn read_body(inner: &Inner, tenant: Tenant, message: &Queued) -> StoreResu
     Ok(Body::Lost)
 }
 
-/// Returns whether a message was removed with its session. The list of deliveries still has a message
-/// whose body is lost.
+/// Returns whether a message was removed with its session. The list of deliveries still has a
+/// message whose body is lost.
 async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult<bool> {
     match inner.outbox.delivery(tenant, id).await {
         Err(StoreError::Corrupt(_)) => Ok(false),

@@ -96,7 +96,8 @@ impl Inner {
             is_erased: false,
         };
         self.caches.journal_heads.put(session_id, head);
-        // The state is read after the head is cached, so that a later end finds the head and updates it.
+        // The state is read after the head is cached, so that a later end finds the head and
+        // updates it.
         let state = self.state(session_id).await?;
         let has_ended = state.is_some_and(|state| state.end.is_some());
         self.caches

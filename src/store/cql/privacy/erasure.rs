@@ -1,9 +1,9 @@
-//! Erasing one session: its partitions and rows are deleted, the session's own row last. The deletes
-//! carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is ahead, and
-//! writes of nodes that do not know of the erasure yet.
+//! Erasing one session: its partitions and rows are deleted, the session's own row last. The
+//! deletes carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is
+//! ahead, and writes of nodes that do not know of the erasure yet.
 //!
-//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of
-//! the outbox that name the session stay until they expire: they hold IDs only.
+//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`.
+//! Rows of the outbox that name the session stay until they expire: they hold IDs only.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ use crate::cql::work::live_sessions::all_buckets;
 use crate::cql::{CqlStore, Inner};
 use crate::damage::{readable, skipped};
 
-/// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
-/// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
-/// differ. Until then, scores add nothing to the place.
+/// The distance of the time of a write that removes facts about a place ahead of the clock, in
+/// microseconds. It is the longest time that a score takes from its read of the row to its insight,
+/// and as much again for clocks that differ. Until then, scores add nothing to the place.
 const REMOVAL_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
@@ -52,7 +52,8 @@ impl Inner {
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.evict_own(session_id);
-        // A session with an unreadable record stays, because its rows in the lists follow from the record.
+        // A session with an unreadable record stays, because its rows in the lists follow from the
+        // record.
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -145,9 +146,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no longer
-    /// exists, among the next `limit` keys of all tenants: the table has no index by tenant. `after`
-    /// is the token of the last examined partition.
+    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no
+    /// longer exists, among the next `limit` keys of all tenants: the table has no index by tenant.
+    /// `after` is the token of the last examined partition.
     async fn erase_idempotency_keys(
         self: Arc<Self>,
         tenant: Tenant,
@@ -227,9 +228,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes everything but the journal and the messages' own rows. The session's row and its rows in the lists are deleted
-    /// last, because they lead to the others. The traces are deleted after the state, without which no score can be committed: a score in
-    /// flight has written its traces before, or removes them itself.
+    /// Deletes everything but the journal and the messages' own rows. The session's row and its
+    /// rows in the lists are deleted last, because they lead to the others. The traces are deleted
+    /// after the state, without which no score can be committed: a score in flight has written its
+    /// traces before, or removes them itself.
     async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
         let statements = &self.db.statements;
         let session = start.session_id.to_bytes();
@@ -289,9 +291,9 @@ impl Inner {
         else {
             return Ok(false);
         };
-        // A condition would protect nothing, because an insight overwrites these rows without one. A score
-        // that has read the row of a place already is about to write it with the removed facts; the
-        // later time makes this write count instead.
+        // A condition would protect nothing, because an insight overwrites these rows without one.
+        // A score that has read the row of a place already is about to write it with the removed
+        // facts; the later time makes this write count instead.
         let ahead_us = if is_of_one_session(&key) {
             0
         } else {
@@ -312,7 +314,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns a page of recorders in the order of the tokens of their partitions, without damaged ones.
+    /// Returns a page of recorders in the order of the tokens of their partitions, without damaged
+    /// ones.
     async fn recorders(
         &self,
         after: Option<RecorderId>,

@@ -91,8 +91,8 @@ impl Inner {
         })
     }
 
-    /// Returns the sessions of a filter whose start is unreadable. The filter must name at most one of delivery and courier,
-    /// because the list does not distinguish further.
+    /// Returns the sessions of a filter whose start is unreadable. The filter must name at most one
+    /// of delivery and courier, because the list does not distinguish further.
     pub(in crate::cql) async fn list_unreadable(
         &self,
         tenant: Tenant,
@@ -162,8 +162,8 @@ impl Inner {
         Ok((page, None))
     }
 
-    /// Returns the partitions of a list that may contain sessions of these times, newest first, and the time from which
-    /// the next call continues.
+    /// Returns the partitions of a list that may contain sessions of these times, newest first, and
+    /// the time from which the next call continues.
     async fn groups(
         &self,
         tenant: Tenant,
@@ -214,8 +214,8 @@ impl Inner {
         Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
-    /// Returns a session, and whether its start is unreadable. A session whose state is unreadable counts as recording, so that
-    /// an erasure finds it.
+    /// Returns a session, and whether its start is unreadable. A session whose state is unreadable
+    /// counts as recording, so that an erasure finds it.
     async fn find_readable(
         &self,
         session_id: SessionId,

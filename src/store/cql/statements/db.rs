@@ -89,8 +89,8 @@ pub(in crate::cql) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     }
 }
 
-/// Returns the timestamp of an erasure, in microseconds of the Unix epoch. It also covers writes of nodes whose clock
-/// is ahead, and writes of the next day by nodes that do not know of the erasure.
+/// Returns the timestamp of an erasure, in microseconds of the Unix epoch. It also covers writes of
+/// nodes whose clock is ahead, and writes of the next day by nodes that do not know of the erasure.
 pub(super) fn erased_at_us() -> i64 {
     next_timestamp_us() + ERASED_AHEAD_US
 }
@@ -224,8 +224,8 @@ impl Db {
         self.write_at(statement, values, erased_at_us()).await
     }
 
-    /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the row
-    /// with a later timestamp counts instead.
+    /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the
+    /// row with a later timestamp counts instead.
     pub(in crate::cql) async fn write_at(
         &self,
         statement: &PreparedStatement,
@@ -237,8 +237,8 @@ impl Db {
         self.write(&statement, values).await
     }
 
-    /// Runs a plain write that replaces a row that was read, whatever clock the row's writer had. It leaves
-    /// a microsecond to a renewal, which copies the row with the next timestamp.
+    /// Runs a plain write that replaces a row that was read, whatever clock the row's writer had.
+    /// It leaves a microsecond to a renewal, which copies the row with the next timestamp.
     pub(in crate::cql) async fn write_after(
         &self,
         statement: &PreparedStatement,

@@ -1,4 +1,5 @@
-//! Tests that a damaged document affects neither other documents nor sessions that it does not concern.
+//! Tests that a damaged document affects neither other documents nor sessions that it does not
+//! concern.
 
 use porchlight_core::privacy::Mark;
 use porchlight_ports::{Collection, DocumentKind, Documents};

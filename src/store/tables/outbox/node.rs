@@ -90,7 +90,8 @@ fn visit(
     }
 }
 
-/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. Returns `false` when no rows are left.
+/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. Returns `false` when no rows
+/// are left.
 pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
     for table in [b'o', b'q', b'u', HELD, b'b'] {
         let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());

@@ -55,8 +55,8 @@ fn a_corrected_count_is_no_walk() {
     assert!(steps[6] <= 65, "{}", steps[6]);
 }
 
-/// A phone that measures no motion reports its count every few seconds, every ten seconds or every minute. The count, or
-/// its fixes, show the walks and the stay at the door.
+/// A phone that measures no motion reports its count every few seconds, every ten seconds or every
+/// minute. The count, or its fixes, show the walks and the stay at the door.
 #[test]
 fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
     for count_every in [2.0, 3.0, 4.0, 10.0, 30.0, 60.0] {

@@ -51,7 +51,8 @@ pub(super) async fn page(
     Ok((page.rows, page.next))
 }
 
-/// Returns the result of a read, or `None` if the stored row is unreadable: an erasure removes it nevertheless.
+/// Returns the result of a read, or `None` if the stored row is unreadable: an erasure removes it
+/// nevertheless.
 fn unless_unreadable<T>(read: StoreResult<T>) -> StoreResult<Option<T>> {
     match read {
         Err(StoreError::Corrupt(_)) => Ok(None),

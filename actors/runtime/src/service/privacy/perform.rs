@@ -109,7 +109,8 @@ impl<'s> OwnedRequest<'s> {
         }
     }
 
-    /// Returns the receipt of a completed erasure, which completes without one if it cannot be signed.
+    /// Returns the receipt of a completed erasure, which completes without one if it cannot be
+    /// signed.
     fn signed_receipt(&self, request: &PrivacyRequest) -> Option<String> {
         let sign = self.service.privacy_settings().sign?;
         sign(request).unwrap_or_else(|error| {

@@ -19,8 +19,8 @@ const POLLS_MAX: u32 = 50;
 
 impl TenantRetention<'_> {
     /// Removes one class of data of these sessions, unless a mark keeps it. Returns the number of
-    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if the
-    /// policy has changed.
+    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if
+    /// the policy has changed.
     pub(super) async fn remove(
         &self,
         class: DataClass,
@@ -47,8 +47,8 @@ impl TenantRetention<'_> {
         Ok(Some(removed))
     }
 
-    /// Stores the removal of a page, reads the marks, and stores the decided removal; the inner value is
-    /// `None` if marks keep all sessions.
+    /// Stores the removal of a page, reads the marks, and stores the decided removal; the inner
+    /// value is `None` if marks keep all sessions.
     async fn decide(
         &self,
         class: DataClass,
@@ -91,8 +91,8 @@ impl TenantRetention<'_> {
         self.replace(read, next).await
     }
 
-    /// Removes the data of a decided removal. May be repeated. Returns the number of sessions, or `None`
-    /// if this node may not sweep any more.
+    /// Removes the data of a decided removal. May be repeated. Returns the number of sessions, or
+    /// `None` if this node may not sweep any more.
     async fn perform(&self, removal: &Removal, swept: &mut Swept) -> StoreResult<Option<u64>> {
         let mut removed = 0;
         for &session_id in &removal.sessions {
@@ -120,8 +120,8 @@ impl TenantRetention<'_> {
         if store.find(session_id).await?.is_none() {
             return Ok(false);
         }
-        // A note comes before the removal: from then on the session is not scored again, which would
-        // find less than the first time.
+        // A note comes before the removal: from then on the session is not scored again, which
+        // would find less than the first time.
         if class == DataClass::Telemetry {
             store.note(session_id, Note::TelemetryExpired).await?;
             store.remove_telemetry(session_id).await?;
@@ -132,8 +132,8 @@ impl TenantRetention<'_> {
         Ok(true)
     }
 
-    /// Removes a removal that has ended from the policy. Returns `false` if the policy was changed in the
-    /// meantime.
+    /// Removes a removal that has ended from the policy. Returns `false` if the policy was changed
+    /// in the meantime.
     async fn end(&self, removal: &Removal, read: &mut ReadPolicy) -> StoreResult<bool> {
         let mut is_unchanged = true;
         while !self.store_removal(read, None).await? {
@@ -176,8 +176,9 @@ impl TenantRetention<'_> {
         self.finish(&mut read, swept).await.map(drop)
     }
 
-    /// Waits until no removal concerns a subject of which a mark was written before, so that retention
-    /// removes nothing of it from now on. Returns the class of data of a removal that lasts too long.
+    /// Waits until no removal concerns a subject of which a mark was written before, so that
+    /// retention removes nothing of it from now on. Returns the class of data of a removal that
+    /// lasts too long.
     ///
     /// # Errors
     ///

@@ -123,8 +123,8 @@ impl TenantRetention<'_> {
             && self.service.access(&row.start) == SessionAccess::Open
     }
 
-    /// Returns whether one class of data of a session may be removed. The session keeps it if it has not
-    /// ended, if it is restricted or held, or if it is not scored yet.
+    /// Returns whether one class of data of a session may be removed. The session keeps it if it
+    /// has not ended, if it is restricted or held, or if it is not scored yet.
     async fn is_removable(&self, class: DataClass, row: &SessionRow) -> StoreResult<bool> {
         if !self.may_remove(row) {
             return Ok(false);

@@ -22,8 +22,8 @@ const MESSAGE: &str = "a listed message";
 pub(super) type Listed = (MessageId, Option<MessageHead>);
 
 impl Inner {
-    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether these
-    /// are all.
+    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether
+    /// these are all.
     pub(super) async fn merged_heads(
         &self,
         scan: &DeliveryScan<'_>,

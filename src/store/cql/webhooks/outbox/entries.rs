@@ -1,5 +1,5 @@
-//! The entries of an outbox, and their partitions: ten minutes each, which all processes share, and further ones that one
-//! process writes alone once it has used its share.
+//! The entries of an outbox, and their partitions: ten minutes each, which all processes share, and
+//! further ones that one process writes alone once it has used its share.
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
@@ -183,8 +183,8 @@ impl Inner {
         Ok(found)
     }
 
-    /// Reads confirmed entries of a partition, up to the limit. The database skips the entries before
-    /// `query.from`, so that the cost of a listing depends only on the new entries.
+    /// Reads confirmed entries of a partition, up to the limit. The database skips the entries
+    /// before `query.from`, so that the cost of a listing depends only on the new entries.
     async fn entries_in_partition(
         &self,
         outbox: OutboxId,
@@ -227,8 +227,8 @@ impl Inner {
         Ok(found)
     }
 
-    /// Decodes the rows of entries. A row that does not decode affects only its own message, which its
-    /// id finds, unless that is damaged too.
+    /// Decodes the rows of entries. A row that does not decode affects only its own message, which
+    /// its id finds, unless that is damaged too.
     async fn readable_entries(
         &self,
         kind: OutboxKind,
@@ -264,8 +264,8 @@ impl Inner {
         }))
     }
 
-    /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that the
-    /// owner has found finished.
+    /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that
+    /// the owner has found finished.
     pub(super) async fn entries(
         &self,
         outbox: OutboxId,

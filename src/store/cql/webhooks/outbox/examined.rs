@@ -1,11 +1,11 @@
-//! Remembers how far the owner of an outbox has examined its ready entries, so that it does not read them again
-//! each minute.
+//! Remembers how far the owner of an outbox has examined its ready entries, so that it does not
+//! read them again each minute.
 
 use porchlight_schema::time::TimestampMs;
 
 /// The longest time in milliseconds between the time of a ready entry and the moment from which
-/// readers see it: the difference between two nodes' clocks, and a slow write. An entry that becomes
-/// visible later is found when its slot is settled.
+/// readers see it: the difference between two nodes' clocks, and a slow write. An entry that
+/// becomes visible later is found when its slot is settled.
 const VISIBLE_MS: i64 = 60_000;
 
 /// The ready entries of an outbox that its owner has examined.
@@ -21,8 +21,8 @@ pub(crate) struct ExaminedEntries {
 }
 
 impl ExaminedEntries {
-    /// Returns the examined entries after a read of all entries that were not known to be finished. The read began at
-    /// `began`; `first` is the time of the first entry that it confirmed.
+    /// Returns the examined entries after a read of all entries that were not known to be finished.
+    /// The read began at `began`; `first` is the time of the first entry that it confirmed.
     pub(super) fn new(generation: u64, began: TimestampMs, first: Option<TimestampMs>) -> Self {
         let visible = began.plus_ms(-VISIBLE_MS);
         Self {
