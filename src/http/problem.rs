@@ -280,7 +280,7 @@ impl From<StoreError> for Problem {
                 problem.0.source = Some(chain(&*source));
                 problem
             }
-            StoreError::Corrupt(_) => Self::internal(error),
+            StoreError::Damaged(_) => Self::internal(error),
         }
     }
 }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn internal_details_are_not_disclosed() {
-        let problem = Problem::from(StoreError::Corrupt("row 17".into()));
+        let problem = Problem::from(StoreError::Damaged("row 17".into()));
         assert!(
             !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")
         );

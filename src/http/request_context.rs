@@ -94,8 +94,7 @@ impl RequestContext {
         Ok(caller)
     }
 
-    /// Counts the request among its tenant's, unless it is counted already, until the handler has
-    /// answered.
+    /// Counts the request among its tenant's until the handler has answered, at most once.
     ///
     /// # Errors
     ///
@@ -188,8 +187,7 @@ impl RequestContext {
         self.check_access(caller, row)
     }
 
-    /// Checks that a session may be changed: a check of its state, which comes after those of the
-    /// content.
+    /// Checks that a session may be changed. This check follows those of the request's content.
     ///
     /// # Errors
     ///
@@ -422,7 +420,7 @@ pub fn json(
 }
 
 /// Returns whether `Accept` allows a media type: the most specific matching range decides (RFC
-/// 9110, section 12.5.1). Unreadable parts are ignored; without a readable range everything is
+/// 9110, section 12.5.1). Malformed parts are ignored; without a readable range everything is
 /// allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;

@@ -274,7 +274,7 @@ fn remove_if_damaged(
     key: Vec<u8>,
 ) -> StoreResult<Option<Changed>> {
     let is_damaged = match txn.as_read().get(space, &key) {
-        Err(StoreError::Corrupt(_)) => true,
+        Err(StoreError::Damaged(_)) => true,
         Err(error) => return Err(error),
         Ok(None) => return Ok(None),
         Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),

@@ -57,7 +57,7 @@ pub struct OpenOptions {
 }
 
 /// The reason why a store did not open. This crate changed nothing; the engine may have truncated
-/// an unreadable part of its journal.
+/// a damaged part of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has opened the store.
@@ -276,7 +276,7 @@ pub(crate) fn open_engine(
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
         Err(_) => Err(OpenError::Engine(
             path.to_path_buf(),
-            EngineError::Corrupt("fjall panicked over its files".to_owned()),
+            EngineError::Damaged("fjall panicked over its files".to_owned()),
         )),
     }
 }

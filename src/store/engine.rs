@@ -128,8 +128,8 @@ pub enum EngineError {
     #[error("the storage engine failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A block does not match its checksum.
-    #[error("a block of the storage engine is corrupt: {0}")]
-    Corrupt(String),
+    #[error("a block of the storage engine is damaged: {0}")]
+    Damaged(String),
 }
 
 /// Called with each key and value of a scan until it breaks.

@@ -218,7 +218,7 @@ async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
 /// Returns the 32 bytes after the first byte of a key.
 fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
-    hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
+    hash.ok_or_else(|| StoreError::Damaged("a key that is no hash".to_owned()))
 }
 
 /// Imports organizations, keys, webhooks and learned places, and compares all but the places, which
@@ -276,7 +276,7 @@ async fn import_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Mig
     for row in rows(from, vec![b'#']).await? {
         let key = row.key.get(1..).unwrap_or_default();
         let (collection, key) = Collection::split_key(key)
-            .ok_or_else(|| StoreError::Corrupt("a document of an unknown kind".to_owned()))?;
+            .ok_or_else(|| StoreError::Damaged("a document of an unknown kind".to_owned()))?;
         to.import_document(collection, key, &row.payload).await?;
     }
     Ok(())
@@ -331,7 +331,7 @@ async fn read_session(from: &EmbeddedStore, start: SessionStart) -> StoreResult<
     for message in from.messages(session_id).await? {
         let detail = from.delivery(message.tenant, message.id).await?;
         let detail =
-            detail.ok_or_else(|| StoreError::Corrupt("a message that is not listed".to_owned()))?;
+            detail.ok_or_else(|| StoreError::Damaged("a message that is not listed".to_owned()))?;
         messages.push((message, detail.row, detail.attempts));
     }
     let needs_rescoring = from

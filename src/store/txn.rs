@@ -17,7 +17,7 @@ use super::record;
 impl From<EngineError> for StoreError {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Corrupt(what) => Self::Corrupt(what),
+            EngineError::Damaged(what) => Self::Damaged(what),
             EngineError::Failed(_) => Self::unavailable(error),
         }
     }

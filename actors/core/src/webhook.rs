@@ -375,7 +375,7 @@ pub enum Input {
     Attempted(SessionId, AttemptResult, u64),
     /// Answers [`Effect::Send`]: the stored body of the message is missing or damaged, so that it
     /// can never be sent.
-    Unreadable(SessionId),
+    Damaged(SessionId),
     /// Answers [`Effect::Send`]: the message was removed with its session after the lane was read.
     Removed(SessionId),
     /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have

@@ -44,14 +44,14 @@ pub trait Erasure: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the start of a session, also if its end is unreadable; `None` if there is no such
+    /// Returns the start of a session, also if its end is damaged; `None` if there is no such
     /// session.
     async fn start_of(&self, session_id: SessionId) -> StoreResult<Option<SessionStart>>;
 
     /// Returns the sessions of a subject, created up to `until`, which
-    /// [`Sessions::list`](super::Sessions::list) leaves out because their start is unreadable.
+    /// [`Sessions::list`](super::Sessions::list) leaves out because their start is damaged.
     /// Other rows name the subject.
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
@@ -63,7 +63,7 @@ pub trait Erasure: Send + Sync {
     /// its trace. Other learned rows stay; see [`Erasure::replace_learned`].
     ///
     /// The session's own record and its entries in lists are removed last and at once, so that an
-    /// interrupted erasure can be found and repeated. If the record is unreadable, the call removes
+    /// interrupted erasure can be found and repeated. If the record is damaged, the call removes
     /// the session nevertheless, or returns an error. Later batches and snapshots of the session
     /// are not stored. The removal survives a crash of the process immediately, and one of the
     /// machine after the next durable write.

@@ -225,7 +225,7 @@ impl Marks {
     }
 }
 
-/// Reads the marks of one tenant, or of all. An unreadable mark concerns only its subject.
+/// Reads the marks of one tenant, or of all. A damaged mark concerns only its subject.
 async fn read_marks(
     store: &(impl Documents + ?Sized),
     only: Option<Tenant>,
@@ -249,8 +249,8 @@ async fn read_marks(
             if let Ok(subject) = <[u8; 32]>::try_from(rest) {
                 let mark = decode(&document.data).unwrap_or_else(|error| {
                     let organization = tenant.organization_id;
-                    tracing::error!(%organization, error = chain(&error), "a privacy mark is unreadable: its subject counts as restricted, suppressed and held");
-                    Mark::of_unreadable()
+                    tracing::error!(%organization, error = chain(&error), "a privacy mark is damaged: its subject counts as restricted, suppressed and held");
+                    Mark::of_damaged()
                 });
                 known.entry(tenant).or_default().insert(subject, mark);
             }
@@ -263,7 +263,7 @@ async fn read_marks(
 
 fn decode(bytes: &[u8]) -> StoreResult<Mark> {
     serde_json::from_slice(bytes)
-        .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a privacy mark: {error}")))
 }
 
 /// Determines the sessions that webhooks must not mention.

@@ -24,7 +24,7 @@ pub(crate) async fn document_or_empty(
     key: &[u8],
 ) -> StoreResult<Option<Vec<u8>>> {
     match store.document(collection, key.to_vec()).await {
-        Err(StoreError::Corrupt(_)) => Ok(Some(Vec::new())),
+        Err(StoreError::Damaged(_)) => Ok(Some(Vec::new())),
         stored => stored,
     }
 }

@@ -38,7 +38,7 @@ pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
 pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
-/// The interval at which a node retries the appends to an audit log with an unreadable row.
+/// The interval at which a node retries the appends to an audit log with a damaged row.
 pub const AUDIT_SET_ASIDE_RETRY_MS: u64 = 2_000;
 /// Maximum number of groups that one page of the audit log reads.
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;

@@ -307,9 +307,9 @@ impl Journal for CqlStore {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let statement = &db.statements.notes_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
-            let corrupt = || StoreError::Corrupt("notes: not a note".to_owned());
+            let damaged = || StoreError::Damaged("notes: not a note".to_owned());
             rows.iter()
-                .map(|(bytes,)| note_of(bytes).ok_or_else(corrupt))
+                .map(|(bytes,)| note_of(bytes).ok_or_else(damaged))
                 .collect()
         })
         .await

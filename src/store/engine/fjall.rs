@@ -68,11 +68,11 @@ impl From<fjall::Error> for EngineError {
             | fjall::Error::JournalRecovery(_)
             | fjall::Error::InvalidTag(_)
             | fjall::Error::InvalidTrailer
-            | fjall::Error::Decompress(_) => Self::Corrupt(error.to_string()),
+            | fjall::Error::Decompress(_) => Self::Damaged(error.to_string()),
             fjall::Error::Storage(LsmError::Io(ref io)) | fjall::Error::Io(ref io)
                 if is_damage(io) =>
             {
-                Self::Corrupt(error.to_string())
+                Self::Damaged(error.to_string())
             }
             error => Self::Failed(Box::new(error)),
         }
@@ -89,7 +89,7 @@ fn is_damage(error: &std::io::Error) -> bool {
 fn read<T>(read: impl FnOnce() -> fjall::Result<T>) -> Result<T, EngineError> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => Ok(read?),
-        Err(_) => Err(EngineError::Corrupt("fjall panicked over a block".into())),
+        Err(_) => Err(EngineError::Damaged("fjall panicked over a block".into())),
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) fn readable(
     read: Result<Option<Vec<u8>>, EngineError>,
 ) -> Result<Option<Vec<u8>>, EngineError> {
     match read {
-        Err(EngineError::Corrupt(cause)) => {
+        Err(EngineError::Damaged(cause)) => {
             tracing::error!(%cause, "a row cannot be read; the write treats it as missing");
             Ok(None)
         }
@@ -243,7 +243,8 @@ impl Sealing {
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
                 let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)? else {
-                    // The session's earlier rows are unreadable. That must not end the store.
+                    // The session's key is damaged, so its earlier rows are unreadable. The store
+                    // continues to accept batches.
                     return self.row(inner, writer, change, write, RowKeyLifetime::OneVersion);
                 };
                 change.writes.push(self.sealed(write, number, &secret)?);

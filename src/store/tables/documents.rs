@@ -39,7 +39,7 @@ pub(crate) fn replace(
     data: Option<Vec<u8>>,
 ) -> StoreResult<bool> {
     let is_expected = match get(txn.as_read(), collection, key) {
-        Err(StoreError::Corrupt(_)) if expected == Some(&[]) => true,
+        Err(StoreError::Damaged(_)) if expected == Some(&[]) => true,
         stored => stored?.as_deref() == expected,
     };
     if !is_expected {

@@ -58,7 +58,7 @@ pub(crate) fn step(
         txn.journal_heads.erase(session_id);
         return Ok(has_more);
     }
-    // An unreadable end leaves a row that names the session; the retention sweep removes it.
+    // A damaged end leaves a row that names the session; the retention sweep removes it.
     let end = sessions::end_of(txn.as_read(), session_id);
     if let Some(end) = readable(end, session_id, "the end of an erased session")? {
         let completed = sessions::completed_key(end.completed_at, session_id);

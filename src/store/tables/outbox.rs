@@ -35,11 +35,11 @@ const LANE_READ_MAX: usize = 256;
 
 /// The table of messages that are held, by when they will have been held for too long.
 const HELD: u8 = b'z';
-/// The name of an unreadable row of a lane or of an index in the log.
+/// The name of a damaged row of a lane or of an index in the log.
 const LISTED: &str = "a row of an outbox";
-/// The name of an unreadable row of a session's lane in the log.
+/// The name of a damaged row of a session's lane in the log.
 const WAITING: &str = "a waiting message";
-/// The name of an unreadable row of the list of deliveries in the log.
+/// The name of a damaged row of the list of deliveries in the log.
 const DELIVERY: &str = "a delivery";
 
 fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Key {
@@ -335,7 +335,7 @@ fn stored_delivery(
 ) -> StoreResult<Option<DeliveryRow>> {
     let before = &update.before;
     match read.state(key) {
-        Err(StoreError::Corrupt(row)) => report(DELIVERY, &row),
+        Err(StoreError::Damaged(row)) => report(DELIVERY, &row),
         Ok(None) => {
             let waiting = read.state::<Queued>(&lane_key(endpoint_id, before));
             let waiting = readable(waiting, before.session_id, WAITING)?;
@@ -351,7 +351,7 @@ fn stored_delivery(
 /// Returns whether a message was removed with its session.
 fn is_removed(read: &dyn Read, id: MessageId) -> StoreResult<bool> {
     match read.has_state(&messages::id_key(id)) {
-        Err(StoreError::Corrupt(_)) => Ok(false),
+        Err(StoreError::Damaged(_)) => Ok(false),
         has_row => has_row.map(|has_row| !has_row),
     }
 }

@@ -101,7 +101,7 @@ fn is_kept(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
         Ok(Some(start)) => restrictions::is_kept(read, &start),
         Ok(None) => Ok(false),
         Err(error) => {
-            // Returns any error other than an unreadable row.
+            // Returns any error other than a damaged row.
             readable::<SessionStart>(Err(error), session_id, "the start of an old session")?;
             restrictions::may_be_kept(read)
         }
@@ -164,7 +164,7 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
             txn.delete(Space::State, row.key);
         }
     }
-    // If the start is unreadable, the lists keep its rows, which then name a deleted session.
+    // If the start is damaged, the lists keep its rows, which then name a deleted session.
     let start = sessions::start_of(txn.as_read(), session_id);
     if let Some(start) = readable(start, session_id, "the start of an old session")? {
         for key in session_index::index_keys(&start) {

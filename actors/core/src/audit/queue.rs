@@ -49,7 +49,7 @@ struct Lines<L> {
     /// The time before which no commit is tried.
     paused_until_ms: u64,
     retries: Backoff,
-    /// Whether the chain has an unreadable row.
+    /// Whether the chain has a damaged row.
     is_aside: bool,
 }
 
@@ -165,7 +165,7 @@ impl<L> LineQueue<L> {
         }
     }
 
-    /// Returns a tenant's lines that an unreadable row of its chain keeps from being committed. The
+    /// Returns a tenant's lines that a damaged row of its chain keeps from being committed. The
     /// next attempt follows after [`AUDIT_SET_ASIDE_RETRY_MS`], because an operator may repair the
     /// row.
     pub fn set_aside(&mut self, tenant: Tenant, group: Vec<L>, now_ms: u64) {
@@ -202,7 +202,7 @@ impl<L> LineQueue<L> {
         Flush { tenant, until }
     }
 
-    /// Returns whether all lines of a flush are committed: `Some(false)` if an unreadable row keeps
+    /// Returns whether all lines of a flush are committed: `Some(false)` if a damaged row keeps
     /// any of them from it, and `None` while one waits.
     #[must_use]
     pub fn is_flushed(&self, flush: Flush) -> Option<bool> {

@@ -52,10 +52,10 @@ pub enum SessionAccess {
 }
 
 impl Mark {
-    /// Returns the mark that a subject has while its stored mark is unreadable: nothing of the
+    /// Returns the mark that a subject has while its stored mark is damaged: nothing of the
     /// subject is shown, changed, sent or deleted.
     #[must_use]
-    pub fn of_unreadable() -> Self {
+    pub fn of_damaged() -> Self {
         Self {
             restricted: true,
             suppressed: true,

@@ -24,7 +24,7 @@ use crate::tenant_queue::TenantQueue;
 
 /// The backoff of a request that fails.
 const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
-/// The backoff of reads of a request that is absent or unreadable. A request that is being
+/// The backoff of reads of a request that is absent or damaged. A request that is being
 /// submitted is absent for milliseconds.
 const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
 /// The time at which a request begins that waits for nothing.
@@ -94,7 +94,7 @@ struct Lane {
 struct Unread {
     backoff: Backoff,
     again_at_ms: i64,
-    /// The uptime since which the request is absent, milliseconds; `None` for an unreadable one.
+    /// The uptime since which the request is absent, milliseconds; `None` for a damaged one.
     absent_since_ms: Option<i64>,
 }
 
@@ -183,7 +183,7 @@ impl Schedule {
     }
 
     /// Records that a listed request cannot be read.
-    pub fn on_unreadable(&mut self, key: OpenKey, uptime_ms: i64) {
+    pub fn on_damaged(&mut self, key: OpenKey, uptime_ms: i64) {
         self.read_again_later(key, uptime_ms).absent_since_ms = None;
     }
 

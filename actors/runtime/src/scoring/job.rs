@@ -48,7 +48,7 @@ impl ScoreError {
     /// Returns whether stored rows cannot be read, in which case another attempt fails in the same
     /// way.
     pub(super) fn is_damage(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Corrupt(_)))
+        matches!(self, Self::Store(StoreError::Damaged(_)))
     }
 }
 
@@ -101,7 +101,7 @@ async fn readable_data_to_cover(
         Ok(data_to_cover(batches, end, pod.as_ref()))
     };
     match covered.await {
-        Err(StoreError::Corrupt(_)) => Ok(Covered::default()),
+        Err(StoreError::Damaged(_)) => Ok(Covered::default()),
         covered => covered,
     }
 }
@@ -133,15 +133,15 @@ async fn commit(
     Ok(())
 }
 
-/// Returns a session's insight. An unreadable insight counts as missing and is computed again from
+/// Returns a session's insight. A damaged insight counts as missing and is computed again from
 /// the telemetry.
 async fn stored_insight(
     store: &dyn Store,
     session_id: SessionId,
 ) -> Result<Option<StoredInsight>, StoreError> {
     match reads::insight(store, session_id).await {
-        Err(error @ StoreError::Corrupt(_)) => {
-            Fact::Unreadable {
+        Err(error @ StoreError::Damaged(_)) => {
+            Fact::Damaged {
                 session_id,
                 what: "its insight",
                 error: &error,

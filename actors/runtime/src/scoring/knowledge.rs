@@ -165,13 +165,13 @@ pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
     decode(session_id, bytes).unwrap_or_default()
 }
 
-/// Decodes a row, or logs that it is unreadable. Rows are JSON, so that those of an earlier version
+/// Decodes a row, or logs that it is damaged. Rows are JSON, so that those of an earlier version
 /// decode.
 fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Some(value),
         Err(error) => {
-            Fact::Unreadable {
+            Fact::Damaged {
                 session_id,
                 what: "knowledge of a place or a trace",
                 error: &error,

@@ -106,7 +106,7 @@ impl Service {
             return Ok(None);
         };
         let stored: Stored<RecorderOrder, RecorderState> = serde_json::from_slice(&row.data)
-            .map_err(|error| StoreError::Corrupt(format!("a recorder: {error}")))?;
+            .map_err(|error| StoreError::Damaged(format!("a recorder: {error}")))?;
         Ok(Some(Recorder {
             id,
             order: stored.order,
@@ -212,7 +212,7 @@ impl Service {
             Err(StartError::Store(error)) => Err(error.into()),
             Err(StartError::StartedAtOutOfRange | StartError::KeyReused) => {
                 let detail = "the start time of a recorder's session is invalid".to_owned();
-                Err(StoreError::Corrupt(detail).into())
+                Err(StoreError::Damaged(detail).into())
             }
         }
     }

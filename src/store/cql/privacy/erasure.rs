@@ -52,7 +52,7 @@ impl Inner {
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.evict_own(session_id);
-        // A session with an unreadable record stays, because its rows in the lists follow from the
+        // A session with a damaged record stays, because its rows in the lists follow from the
         // record.
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
@@ -104,7 +104,7 @@ impl Inner {
         Ok(row.and_then(|(data, written_at_us)| data.zip(written_at_us)))
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: Subject,
@@ -117,10 +117,10 @@ impl Inner {
         match subject {
             Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id),
             Subject::DeliveryId(id) => filter.delivery_id = Some(id),
-            // An unreadable session cannot be erased by its id alone.
+            // A damaged session cannot be erased by its id alone.
             Subject::SessionId(id) => return self.record(id).await.map(|_| Vec::new()),
         }
-        self.list_unreadable(tenant, &filter).await
+        self.list_damaged(tenant, &filter).await
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
@@ -178,7 +178,7 @@ impl Inner {
             };
             let start = &there.record.start;
             let is_there = match self.record(start.session_id).await {
-                Err(StoreError::Corrupt(_)) => true,
+                Err(StoreError::Damaged(_)) => true,
                 record => record?.is_some(),
             };
             if start.created_at > until || is_there {
@@ -272,7 +272,7 @@ impl Inner {
         let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, values, usize::MAX).await?;
         let keys = rows.into_iter().map(|(key,)| {
             <[u8; 32]>::try_from(key)
-                .map_err(|_| StoreError::Corrupt("learned_by_session: not a key".to_owned()))
+                .map_err(|_| StoreError::Damaged("learned_by_session: not a key".to_owned()))
         });
         keys.collect()
     }
@@ -362,7 +362,7 @@ impl Erasure for CqlStore {
         .await
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
@@ -370,7 +370,7 @@ impl Erasure for CqlStore {
     ) -> StoreResult<Vec<SessionId>> {
         let subject = subject.clone();
         self.run_without_deadline(|inner| async move {
-            inner.unreadable_sessions(tenant, subject, until).await
+            inner.damaged_sessions(tenant, subject, until).await
         })
         .await
     }

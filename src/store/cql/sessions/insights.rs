@@ -141,7 +141,7 @@ impl Inner {
         let statement = &self.db.statements.insight_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
         let (data,) = row.ok_or_else(|| {
-            StoreError::Corrupt("insights: the official one is not there".to_owned())
+            StoreError::Damaged("insights: the official one is not there".to_owned())
         })?;
         decode("insights", &data).map(Some)
     }
@@ -192,7 +192,7 @@ impl Inner {
 
 fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(MessageHead, Arc<str>)> {
     let body = String::from_utf8(body)
-        .map_err(|_| StoreError::Corrupt("messages: a body that is no text".to_owned()))?;
+        .map_err(|_| StoreError::Damaged("messages: a body that is no text".to_owned()))?;
     Ok((decode("messages", head)?, body.into()))
 }
 
@@ -249,7 +249,7 @@ impl Insights for CqlStore {
             let rows = rows.into_iter();
             rows.map(|(key, data)| {
                 let key = key.try_into().map_err(|_| {
-                    StoreError::Corrupt("learned: a key of another length".to_owned())
+                    StoreError::Damaged("learned: a key of another length".to_owned())
                 })?;
                 Ok((key, data))
             })

@@ -255,7 +255,7 @@ impl Inner {
     }
 
     /// Returns the stored starts of a few sessions, in one read, with an error for each that is
-    /// unreadable.
+    /// damaged.
     pub(in crate::cql) async fn records(
         &self,
         session_ids: &[SessionId],
@@ -271,7 +271,7 @@ impl Inner {
     }
 
     /// Returns the states of a few sessions, in one read, with an error for each that is
-    /// unreadable; those before the first decision are missing.
+    /// damaged; those before the first decision are missing.
     pub(in crate::cql) async fn states(
         &self,
         session_ids: &[SessionId],

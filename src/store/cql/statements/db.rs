@@ -62,11 +62,11 @@ pub(in crate::cql) fn decode<T: DeserializeOwned>(
 ) -> StoreResult<T> {
     match bytes.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
-            .map_err(|error| StoreError::Corrupt(format!("{table}: does not decode: {error}"))),
-        Some((format, _)) => Err(StoreError::Corrupt(format!(
+            .map_err(|error| StoreError::Damaged(format!("{table}: does not decode: {error}"))),
+        Some((format, _)) => Err(StoreError::Damaged(format!(
             "{table}: unknown format {format}"
         ))),
-        None => Err(StoreError::Corrupt(format!("{table}: empty"))),
+        None => Err(StoreError::Damaged(format!("{table}: empty"))),
     }
 }
 
@@ -74,7 +74,7 @@ pub(in crate::cql) fn decode<T: DeserializeOwned>(
 pub(in crate::cql) fn id_bytes(table: &'static str, bytes: &[u8]) -> StoreResult<[u8; 16]> {
     bytes
         .try_into()
-        .map_err(|_| StoreError::Corrupt(format!("{table}: an id of {} bytes", bytes.len())))
+        .map_err(|_| StoreError::Damaged(format!("{table}: an id of {} bytes", bytes.len())))
 }
 
 /// Returns whether a lightweight transaction was applied, according to its answer. The databases
@@ -83,7 +83,7 @@ pub(in crate::cql) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     let row: Row = rows.first_row().map_err(StoreError::unavailable)?;
     match row.columns.first() {
         Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
-        _ => Err(StoreError::Corrupt(
+        _ => Err(StoreError::Damaged(
             "a lightweight transaction's answer begins with no truth value".to_owned(),
         )),
     }

@@ -23,7 +23,7 @@ pub(in crate::cql) use buckets::{EmptyRead, Entry, WorkTable, all_buckets, bucke
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
-/// The name of an unreadable row in the log.
+/// The name of a damaged row in the log.
 const LIVE_SESSION: &str = "a live session";
 
 /// Runs the lookups of sessions concurrently, and returns the results in their order.
@@ -99,7 +99,7 @@ impl Inner {
     }
 
     /// Looks up the sessions of these entries with one read of their starts and one read of their
-    /// states. Leaves out unreadable ones, which cannot continue.
+    /// states. Leaves out damaged ones, which cannot continue.
     async fn look_up_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
         if entries.is_empty() {
             return Ok(Vec::new());
@@ -175,7 +175,7 @@ impl Inner {
             .into_iter()
             .map(async |entry| {
                 let session_id = entry.session_id;
-                // The mark of a session with an unreadable row stays.
+                // The mark of a session with a damaged row stays.
                 let found = self.needs_rescoring(entry).await;
                 readable(found, session_id, "a session to score")
             })

@@ -69,7 +69,7 @@ impl Inner {
         self.drop_learned(session_id, version, &state).await?;
         let present = match self.present(session_id, &state).await {
             // The `failed` insight of a session whose data cannot be read covers nothing.
-            Err(StoreError::Corrupt(row)) => {
+            Err(StoreError::Damaged(row)) => {
                 report("the data of an ended session", &row);
                 Covered::default()
             }

@@ -247,9 +247,9 @@ fn an_entry_without_a_request_is_removed_after_a_day() {
     assert!(uptime_ms >= PRIVACY_ABSENT_MS_MAX);
     assert!(reads < 2_000, "{reads}");
     schedule.complete_scan(&BTreeSet::new());
-    // An unreadable request stays.
+    // A damaged request stays.
     for uptime_ms in [0, PRIVACY_ABSENT_MS_MAX] {
-        schedule.on_unreadable(absent, uptime_ms);
+        schedule.on_damaged(absent, uptime_ms);
         assert!(!schedule.must_read(&absent, uptime_ms));
     }
     assert!(!schedule.on_absent(absent, PRIVACY_ABSENT_MS_MAX));

@@ -91,7 +91,7 @@ impl<'s> OwnedRequest<'s> {
                 Step::WaitUntil(at) => return Ok(Performed::Waits(at)),
                 Step::Over => {
                     let text = "a privacy request has no next step";
-                    return Err(StoreError::Corrupt(text.to_owned()));
+                    return Err(StoreError::Damaged(text.to_owned()));
                 }
                 step => self.take(&stored, step).await?,
             };

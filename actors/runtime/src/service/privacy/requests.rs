@@ -100,7 +100,7 @@ fn list_key(request: &PrivacyRequest) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> StoreResult<PrivacyRequest> {
     serde_json::from_slice(bytes)
-        .map_err(|error| StoreError::Corrupt(format!("a privacy request: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a privacy request: {error}")))
 }
 
 impl NewRequest {

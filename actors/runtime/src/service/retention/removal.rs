@@ -63,7 +63,7 @@ impl TenantRetention<'_> {
         if !self.store_removal(read, Some(planned.clone())).await? {
             return Ok(None);
         }
-        // Another node may have placed a hold or a restriction just now. Unreadable marks are not a
+        // Another node may have placed a hold or a restriction just now. Damaged marks are not a
         // fault of this session, so the sweep stops here instead of skipping the session.
         let refreshed = service.privacy.marks.refresh(store).await;
         refreshed.map_err(StoreError::unavailable)?;
@@ -100,7 +100,7 @@ impl TenantRetention<'_> {
                 return Ok(None);
             }
             let done = self.remove_from(session_id, removal.class).await;
-            // `store.retention` removes a session with an unreadable row later.
+            // `store.retention` removes a session with a damaged row later.
             if readable(session_id, done)?.unwrap_or(false) {
                 swept.count(removal.class);
                 removed += 1;
@@ -190,8 +190,8 @@ impl TenantRetention<'_> {
         let mut class = None;
         for _ in 0..POLLS_MAX {
             let mut read = match self.read().await {
-                // No sweep uses an unreadable policy.
-                Err(StoreError::Corrupt(_)) => return Ok(None),
+                // No sweep uses a damaged policy.
+                Err(StoreError::Damaged(_)) => return Ok(None),
                 read => read?,
             };
             let Some(removal) = read.stored.removal.clone() else {
@@ -214,7 +214,7 @@ impl TenantRetention<'_> {
     /// Returns whether data of a session is removed even if a mark is written now.
     pub(in crate::service) async fn is_removing(&self, session_id: SessionId) -> StoreResult<bool> {
         let removal = match self.read().await {
-            Err(StoreError::Corrupt(_)) => None,
+            Err(StoreError::Damaged(_)) => None,
             read => read?.stored.removal,
         };
         Ok(removal.is_some_and(|one| one.is_decided() && one.sessions.contains(&session_id)))
@@ -229,7 +229,7 @@ impl TenantRetention<'_> {
                 continue;
             }
             let is_covered = match self.service.find(session_id).await {
-                Err(StoreError::Corrupt(_)) => true,
+                Err(StoreError::Damaged(_)) => true,
                 row => row?.is_some_and(|row| Mark::subjects_of(&row.start).contains(subject)),
             };
             if is_covered {

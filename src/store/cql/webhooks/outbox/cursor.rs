@@ -13,7 +13,7 @@ use crate::cql::Inner;
 use crate::cql::statements::db::{decode, encode};
 use crate::cql::webhooks::relay::MessageHead;
 
-/// The name of an unreadable cursor in the log.
+/// The name of a damaged cursor in the log.
 pub(in crate::cql) const CURSOR: &str = "the state of its messages";
 
 /// The state of one message. A message without one is as it was queued.

@@ -16,7 +16,7 @@ use crate::cql::layout::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_
 use crate::cql::statements::db::{decode, id_bytes};
 use crate::damage::{readable, report, skipped};
 
-/// The name of an unreadable entry in the log.
+/// The name of a damaged entry in the log.
 const ENTRY: &str = "an entry of an outbox";
 /// The maximum number of entries that are examined concurrently.
 const ENTRIES_AT_ONCE: usize = 64;
@@ -237,7 +237,7 @@ impl Inner {
         let mut entries = Vec::with_capacity(rows.len());
         for (at, id, data) in rows {
             let entry = match OutboxEntry::read(kind, *at, id, data) {
-                Err(StoreError::Corrupt(row)) => {
+                Err(StoreError::Damaged(row)) => {
                     report(ENTRY, &row);
                     self.entry_of_message(*at, id).await?
                 }
