@@ -112,7 +112,7 @@ impl SecretVault {
     ///
     /// # Errors
     ///
-    /// Returns an error if a store error.
+    /// Returns an error if the store fails.
     pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<Rewrapped, StoreError> {
         let mut report = Rewrapped {
             key: self.fingerprint(),

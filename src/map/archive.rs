@@ -51,7 +51,7 @@ pub enum MapError {
     /// The file uses a compression that this version does not read.
     #[error("{0} is compressed with something other than gzip")]
     Compression(PathBuf),
-    /// A part of the file cannot be read.
+    /// A part of the file is damaged.
     #[error("{0} is damaged or cut off")]
     Damaged(PathBuf),
     /// A tile is damaged or exceeds a limit.
@@ -256,7 +256,7 @@ fn attribution(file: &File, header: &Header, compression: Compression) -> String
     }
 }
 
-/// Returns a word that depends on the header and the root directory (FNV-1a, 64 bits).
+/// Returns a hash of the header and the root directory (FNV-1a, 64 bits).
 fn version(header: &Header, root: &[u8]) -> String {
     let bytes = header.0.iter().chain(root);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

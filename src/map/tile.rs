@@ -196,7 +196,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the text of a value, and nothing for a value of another type.
+/// Returns the text of a value, or an empty text for a value of another type.
 fn string_of(bytes: &[u8]) -> Result<&[u8], Damaged> {
     let mut reader = Reader::new(bytes);
     let mut text: &[u8] = &[];

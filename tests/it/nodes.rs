@@ -17,7 +17,7 @@ use crate::free_address::free_address;
 use crate::phone::{Client, Sent, ServerUrl};
 use crate::server::{Folder, Server, block_on, http};
 
-/// The number of deliveries in progress when a node goes.
+/// The number of deliveries in progress when a node is killed or stopped.
 const PHONES: u64 = 6;
 /// The number of deliveries through two nodes: each belongs to the node that receives it with a
 /// chance of one half, and some must belong to the other.

@@ -47,7 +47,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Compiles the disk.
+/// Compiles the library that simulates the disk, and returns its path.
 fn library() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/power_cut/volatile_disk.c");

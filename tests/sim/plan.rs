@@ -58,7 +58,7 @@ pub(crate) enum Death {
     PowerLost,
     /// The disk fails after this many more groups; the process gives up when it notices.
     DiskFails(u64),
-    /// The process is asked to stop, and does.
+    /// The process drains on request, and ends.
     Drained,
 }
 

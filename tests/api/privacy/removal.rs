@@ -167,7 +167,7 @@ async fn a_removal_outlives_a_change_of_the_policy() {
     server.stop().await;
 }
 
-/// Owns every shard until a session is gone.
+/// A node that owns every shard until a session is removed.
 #[derive(Default)]
 struct OwnsUntilGone {
     store: OnceLock<Arc<MemoryStore>>,

@@ -78,7 +78,7 @@ struct Campaign {
     /// answer in time, and the number of moves of shards. A machine that stalls for seconds fails
     /// these although no rule was broken.
     in_time: bool,
-    /// The violations of these; reported after all other comparisons.
+    /// The failed checks of results that depend on the machine's speed; reported after all others.
     late: Vec<String>,
 }
 

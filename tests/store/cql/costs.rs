@@ -37,12 +37,12 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Opens a node that owns all shards in this generation; 0: none.
+/// Opens a node that owns all shards in this generation, or none in generation 0.
 pub async fn node(keyspace: &str, generation: u64, ahead_ms: i64) -> Option<Arc<CqlStore>> {
     node_by(keyspace, generation, Arc::new(SkewedClock(ahead_ms.into()))).await
 }
 
-/// Opens such a node with this clock.
+/// Opens a node as [`node`] does, with this clock.
 async fn node_by(
     keyspace: &str,
     generation: u64,

@@ -30,7 +30,7 @@ const CASSANDRA_FOLDER: &str = "cassandra-5.0.6";
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
 const STARTS_MAX: u32 = 5;
-/// A node that was started here. It ends when this is dropped.
+/// A node that was started here. Dropping the value kills the node.
 #[derive(Debug)]
 pub struct Node {
     /// The address of the node as `host:port`.
@@ -160,8 +160,8 @@ pub struct CqlServer {
 }
 
 impl CqlServer {
-    /// Returns the server of this test binary, or `None` if none is available, which has been
-    /// printed then.
+    /// Returns the server of this test binary. If none is available, prints the reason and returns
+    /// `None`.
     pub fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
         or_skip(SERVER.get_or_init(Self::find).as_ref())
@@ -279,7 +279,7 @@ impl CqlServer {
     }
 }
 
-/// Returns the found value. Otherwise prints the reason, and fails the test if a server is
+/// Returns the found value. Without one, prints the reason, or fails the test if a server is
 /// required.
 fn or_skip<T>(found: Result<T, &String>) -> Option<T> {
     match found {

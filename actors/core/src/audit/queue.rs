@@ -117,8 +117,8 @@ impl<L> LineQueue<L> {
     }
 
     /// Begins the commit of the next group, of at most [`AUDIT_GROUP_LINES_MAX`] lines. Returns
-    /// `None` if there is none at `now_ms`, or if as many as allowed are under way. The caller ends
-    /// the commit by [`Self::complete`], [`Self::fail`] or [`Self::set_aside`].
+    /// `None` if there is none at `now_ms`, or if the maximum number of commits is in progress. The
+    /// caller ends the commit by [`Self::complete`], [`Self::fail`] or [`Self::set_aside`].
     pub fn begin(&mut self, now_ms: u64) -> Option<(Tenant, Vec<L>)> {
         if self.running >= AUDIT_COMMITS_AT_ONCE_MAX {
             return None;

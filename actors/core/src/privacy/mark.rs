@@ -81,8 +81,8 @@ impl Mark {
         self.cover_running();
     }
 
-    /// Records that a request has ended its erasure or has given it up. The erasures of other
-    /// requests keep their effect. May be repeated.
+    /// Records that a request has ended or abandoned its erasure. The erasures of other requests
+    /// keep their effect. May be repeated.
     pub fn end_erasure(&mut self, request: u64, until: TimestampMs) {
         if self.erasures.is_empty() && self.erased_until != Some(until) {
             // An earlier version recorded another erasure.

@@ -182,7 +182,7 @@ impl Schedule {
         uptime_ms - since_ms >= PRIVACY_ABSENT_MS_MAX
     }
 
-    /// Records that a listed request cannot be read.
+    /// Records that a listed request is damaged.
     pub fn on_damaged(&mut self, key: OpenKey, uptime_ms: i64) {
         self.read_again_later(key, uptime_ms).absent_since_ms = None;
     }
@@ -265,8 +265,8 @@ impl Schedule {
         }
     }
 
-    /// Records that a step of a request has failed. The request is tried again after a pause, and
-    /// holds no permit until then.
+    /// Records that a step of a request has failed. The request is retried after a pause, and holds
+    /// no permit until then.
     pub fn fail(&mut self, key: &OpenKey, uptime_ms: i64) {
         let Some(State::Running(kind)) = self.state(key) else {
             return;
@@ -280,8 +280,8 @@ impl Schedule {
         self.stop_in_lane(key);
     }
 
-    /// Records that a request which the shell has performed is not open any more, or that another
-    /// node acts for its tenant.
+    /// Records that a request that the shell has performed is no longer open, or that another node
+    /// acts for its tenant.
     pub fn end(&mut self, key: &OpenKey) {
         if let Some(State::Running(kind)) = self.state(key) {
             self.queue(kind).complete(*key, ());
@@ -290,8 +290,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time until the next request is due or tried again, in milliseconds, if any
-    /// waits.
+    /// Returns the time until the next request is due or retried, in milliseconds, if any waits.
     #[must_use]
     pub fn next_ms(&self, now: TimestampMs, uptime_ms: i64) -> Option<i64> {
         let waiting = self.waiting.first().map(|(until, _)| until.since_ms(now));

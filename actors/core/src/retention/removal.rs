@@ -104,7 +104,7 @@ mod tests {
     impl World {
         fn sweep(&mut self) {
             self.sweep = match self.sweep {
-                // A sweep finishes the removal of one that was killed.
+                // A sweep finishes the removal of a sweep that was killed.
                 0 if self.stored.as_ref().is_some_and(Removal::is_decided) => {
                     self.planned = self.stored.clone();
                     3

@@ -39,7 +39,8 @@ pub enum ScoreError {
     /// Another insight was committed in the meantime.
     #[error("another revision was committed meanwhile")]
     RevisionConflict,
-    /// The session is being erased. It is gone at the next attempt, or its erasure was given up.
+    /// The session is being erased. At the next attempt it is removed, or its erasure was
+    /// abandoned.
     #[error("the session is being erased")]
     Erased,
 }

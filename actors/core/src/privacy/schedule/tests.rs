@@ -173,7 +173,7 @@ fn a_suppressing_erasure_is_ordered_and_another_one_is_not() {
 }
 
 #[test]
-fn a_request_that_fails_holds_no_permit_and_is_tried_again() {
+fn a_request_that_fails_holds_no_permit_and_is_retried() {
     let mut schedule = scanned(&erasures(1, 0..3));
     assert_eq!(begun(&mut schedule), [key(1, 0), key(1, 1)]);
     let mut uptime_ms = 0;
