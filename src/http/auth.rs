@@ -294,7 +294,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// Like [`Authenticator::identify`].
+    /// See [`Authenticator::identify`].
     pub async fn signed_in(
         &self,
         hash: [u8; 32],

@@ -61,14 +61,15 @@ impl std::fmt::Debug for PathImages {
 }
 
 impl PathImages {
-    /// Links signed with keys derived from the service's secrets: the first key signs, all verify.
+    /// Creates links that are signed with keys derived from the service's secrets: the first key
+    /// signs, all verify.
     #[must_use]
     pub fn of(secrets: &SecretKeys, public_url: &str) -> Self {
         let keys = secrets.reading().map(|secret| secret.derive(PURPOSE));
         Self::new(keys.map(|key| *key.bytes()), public_url)
     }
 
-    /// Links signed with dedicated keys: the first signs, all verify.
+    /// Creates links that are signed with dedicated keys: the first signs, all verify.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = [u8; 32]>, public_url: &str) -> Self {
         // HMAC accepts keys of any length (RFC 2104), so none is left out.

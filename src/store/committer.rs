@@ -244,7 +244,7 @@ impl Committer {
         self.shared.lock().waiting.len()
     }
 
-    /// Fails if the store is closed or has failed.
+    /// Returns an error if the store is closed or has failed.
     pub fn check_open(&self) -> StoreResult<()> {
         match &self.shared.lock().closed {
             Some(closed) => Err(StoreError::unavailable(closed.clone())),

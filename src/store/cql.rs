@@ -60,8 +60,8 @@ use work::deletes::Deletes;
 
 /// The maximum number of threads that serve the database connections.
 const THREADS_MAX: usize = 4;
-/// One such thread serves this many processors: a statement crosses to another thread less often if
-/// there are few, and one thread executes about 20,000 statements per second
+/// The number of processors that one thread of the store serves: a statement crosses to another
+/// thread less often if there are few, and one thread executes about 20,000 statements per second
 /// (bench/results/2026-11-23-cluster.md).
 const PROCESSORS_PER_THREAD: usize = 4;
 /// Deadline for operations of one session or message: phones are answered within five seconds

@@ -303,7 +303,7 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
     }
     let has_engine = folder.try_exists()?;
     match Acknowledged::open(path)? {
-        // The engine has been there once: it is lost.
+        // The store has had an engine, which is lost.
         Some(acknowledged) if acknowledged.number() > 0 => return Ok(()),
         // If the file is damaged but an engine exists, it is unknown whether anything was
         // acknowledged.

@@ -176,7 +176,7 @@ async fn a_slow_body_is_cut_off() {
                 "{path}: {answer}"
             );
         }
-        // Its permits are free again.
+        // The permits of the body are free again.
         assert_eq!(
             server
                 .post(&telemetry(&session.id), &session.token, &batch(0))

@@ -77,7 +77,7 @@ pub enum Fact<'a> {
         /// The error that occurred.
         error: &'a (dyn Error + 'static),
     },
-    /// Stored data cannot be read, and processing continues without it.
+    /// Stored data is damaged, and processing continues without it.
     Damaged {
         /// The id of the session.
         session_id: SessionId,

@@ -50,7 +50,7 @@ pub(super) fn keep_damaged(damaged: Damaged) {
     recent.push_front(damaged);
 }
 
-/// Returns the parts of sessions that this process could not read, newest first, at most a hundred.
+/// Returns the parts of sessions that this process found damaged, newest first, at most a hundred.
 #[must_use]
 pub fn damaged() -> Vec<Damaged> {
     let recent = DAMAGED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -26,7 +26,7 @@ pub const AUDIT_PART_GROUPS: u64 = 256;
 pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
 /// The time for which the audit log gathers lines before it commits them.
 pub const AUDIT_GATHER_MS: u64 = 200;
-/// Maximum number of these lines that belong to one tenant, including those that are being
+/// Maximum number of lines of one tenant that a node holds, including those that are being
 /// committed.
 pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
 /// Maximum number of tenants whose lines a node commits at the same time.
@@ -59,7 +59,7 @@ pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time, without the
 /// restrictions and releases that change a mark.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
-/// Maximum number of these that belong to one tenant.
+/// Maximum number of privacy requests of one tenant that a node performs at the same time.
 pub const TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 2;
 /// Maximum number of restrictions and releases that change a mark on one node at the same time, at
 /// most one of each tenant.

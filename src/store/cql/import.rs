@@ -85,7 +85,7 @@ impl CqlStore {
             .await
     }
 
-    /// Imports which learned rows a session wrote.
+    /// Imports the list of the learned rows that a session wrote.
     ///
     /// # Errors
     ///

@@ -265,7 +265,7 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
         let listing = ahead.listing(tenant, endpoint_id, everything, due, None, 0);
         listing.await.unwrap().ready.unwrap()
     };
-    // A complete listing moves the mark past the finished messages.
+    // A complete listing moves the watermark past the finished messages.
     assert_eq!(list().await, []);
     let new = start(tenant, SystemClock.now());
     let mut session = new_session(&new);

@@ -328,7 +328,7 @@ impl MovementDetector {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
             if !is_since && !holds {
-                // It does not apply to the earlier seconds either.
+                // The speed does not apply to the earlier seconds either.
                 break;
             }
             if is_within {

@@ -42,7 +42,7 @@ pub enum AskError {
 }
 
 impl From<AskError> for PeerError {
-    /// A node that stops gives up its sessions, so the caller reads the snapshot that the actor
+    /// A node that stops releases its sessions, so the caller reads the snapshot that the actor
     /// wrote.
     fn from(error: AskError) -> Self {
         match error {

@@ -166,7 +166,7 @@ impl<'a> BatchReader<'a> {
     ///
     /// # Errors
     ///
-    /// The rest is damaged; earlier samples were passed on.
+    /// Returns an error if the rest is damaged; earlier samples were passed on.
     #[inline]
     pub fn each<S>(
         &mut self,

@@ -150,7 +150,7 @@ mod tests {
             assert!(left_sec >= row_ttls.retained, "{retention_days}");
             assert!(left_sec >= row_ttls.live, "{retention_days}");
         }
-        // Here nothing can outlive anything.
+        // With this retention, all rows expire at the last possible second.
         assert_eq!(row_ttls(36_500).slot_renewal_ms(), 3_600_000);
     }
 

@@ -95,10 +95,10 @@ impl Inner {
         Ok(committed)
     }
 
-    /// Stores which learned rows a session writes, and adds its traces to the rows to write;
-    /// returns the keys of the traces, and the other rows. They are written before the insight
-    /// counts, so that no learned row lacks its entry. A repeated scoring finds the traces and does
-    /// not write them again.
+    /// Stores the list of the learned rows that a session writes, and adds its traces to the rows
+    /// to write; returns the keys of the traces, and the other rows. They are written before the
+    /// insight counts, so that no learned row lacks its entry. A repeated scoring finds the traces
+    /// and does not write them again.
     async fn add_traces<'s>(
         &'s self,
         rows: &mut WriteGroup<'s>,

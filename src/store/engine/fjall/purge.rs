@@ -28,7 +28,8 @@ const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
 
 /// The pause between two checks for snapshots or files from before the purge.
 const HELD_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum number of these checks: a backup or a long list holds a snapshot.
+/// The maximum number of checks for snapshots or files from before the purge: a backup or a long
+/// list holds a snapshot.
 const LOOKS_MAX: u32 = 30;
 
 /// Rewrites all files of the database in `folder`. Blocks.

@@ -14,7 +14,7 @@ use super::{ReadPolicy, StoredPolicy, Swept, TenantRetention, readable};
 const SESSIONS_AT_ONCE: usize = 25;
 /// The pause between two reads of a removal that a hold or a restriction waits for.
 const POLL: Duration = Duration::from_millis(100);
-/// The number of times that a hold or a restriction reads a removal before it gives up.
+/// The number of times that a hold or a restriction reads a removal before it fails.
 const POLLS_MAX: u32 = 50;
 
 impl TenantRetention<'_> {

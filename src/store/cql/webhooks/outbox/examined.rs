@@ -33,8 +33,8 @@ impl ExaminedEntries {
     }
 
     /// Returns the time from which entries must be read at `now`, or `None` if all must be: after a
-    /// takeover, and after the clock was set back, because new entries may then be older than known
-    /// ones.
+    /// change of the owner, and after the clock was set back, because new entries may then be older
+    /// than known ones.
     pub(super) fn from(self, generation: u64, now: TimestampMs) -> Option<TimestampMs> {
         (self.generation == generation && now >= self.began).then_some(self.up_to)
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_of_a_waiting_message_is_read_each_time() {
+    fn the_entry_of_a_waiting_message_is_read_each_time() {
         let waits = NOW.plus_ms(-400_000);
         assert_eq!(
             ExaminedEntries::new(3, NOW, Some(waits)).from(3, NOW),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn all_hints_are_read_after_a_takeover_and_after_the_clock_was_set_back() {
+    fn all_entries_are_read_after_a_change_of_the_owner_and_after_the_clock_was_set_back() {
         let examined = ExaminedEntries::new(3, NOW, None);
         assert_eq!(examined.from(4, NOW), None);
         assert_eq!(examined.from(3, NOW.plus_ms(-1)), None);
