@@ -240,7 +240,7 @@ pub enum EndReason {
     /// afterwards.
     ///
     /// This is a separate variant and not a field of [`SessionEnd`], because ends are stored
-    /// without field names: a further field would make earlier rows unreadable.
+    /// without field names: the rows of earlier versions would not decode with a further field.
     StoppedAfterTimeout {
         /// The time at which the service received the stop.
         stopped_at: TimestampMs,

@@ -80,7 +80,7 @@ codes! {
     /// The privacy request does not exist in the credential's organization and environment, or
     /// offers no download.
     PrivacyRequestNotFound = NOT_FOUND, "privacy_request_not_found", "Privacy request not found";
-    /// No such recorder in the credential's organization and environment.
+    /// The recorder does not exist in the credential's organization and environment.
     RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
     /// The credential's organization and environment has no webhook.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";

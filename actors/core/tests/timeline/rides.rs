@@ -212,7 +212,7 @@ fn a_phone_that_is_raised_and_gripped_anew_rides_no_elevator() {
         of_type(&events, EventType::Elevator).len()
     };
     assert_eq!(rides(&[0.25, 0.45], &[-0.12; 6]), 0, "a grip");
-    assert_eq!(rides(&[0.1; 6], &[-0.6]), 0, "a grip that is given up");
+    assert_eq!(rides(&[0.1; 6], &[-0.6]), 0, "a grip that is released");
     // The two pushes of a cabin at 0.7 m/s, wherever the seconds begin, and one that brakes softly.
     for (first, last) in [
         (&[0.25, 0.45][..], &[-0.45, -0.25][..]),

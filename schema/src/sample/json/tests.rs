@@ -321,7 +321,7 @@ proptest! {
         let slow = slow::decode_batch(text.as_bytes());
         match fast::decode_batch(text.as_bytes()) {
             Some(fast) => prop_assert_eq!(fast.batch, slow.unwrap().batch),
-            None => prop_assert!(slow.is_err() || text.contains('"'), "the fast way gives up on escapes alone"),
+            None => prop_assert!(slow.is_err() || text.contains('"'), "the fast reader leaves only escapes to the slow one"),
         }
     }
 }

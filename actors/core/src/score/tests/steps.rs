@@ -77,7 +77,8 @@ fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
 }
 
 /// The elevator is two steps from the door. A counter that is late by some seconds claims that the
-/// courier walks while he rings or waits for the cabin; the acceleration shows that he stands.
+/// courier walks during the ring or the wait for the cabin; the acceleration shows that the courier
+/// stands.
 #[test]
 fn a_late_counter_does_not_change_the_time_at_the_door() {
     for late_sec in [0, 3, 5, 7, 9] {
