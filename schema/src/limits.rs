@@ -359,8 +359,8 @@ pub const SCORES_AT_ONCE_MAX: usize = 16;
 pub const TENANT_SCORES_AT_ONCE_MAX: usize = 8;
 /// Deadline for a stopping node to refuse, drain and save snapshots.
 pub const DRAIN_MS_MAX: u64 = 20_000;
-/// The time for which a stopping node still answers connected clients: reads as usual, everything
-/// else with 503, each answer being its connection's last.
+/// The time for which a stopping node still answers connected clients: reads as usual, and
+/// everything else with 503. It closes each connection with its answer.
 ///
 /// Measured (bench/results/2026-11-21-cluster.md): of the requests with 2,182 batches to three
 /// nodes that were restarted one after the other, one was lost, over a connection that was idle

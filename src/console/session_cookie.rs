@@ -120,8 +120,8 @@ impl Tickets {
 
     /// Ends a session: this node refuses its ticket from now on.
     pub(super) fn sign_out(&self, ticket: &Ticket) {
-        // A full map holds only sessions signed out within twelve hours. The entry is then skipped:
-        // the browser's own copy is gone anyway.
+        // A full map holds only sessions signed out within twelve hours. The entry is then skipped,
+        // because the browser has deleted its own copy.
         if self.signed_out.len() < SIGNED_OUT_MAX {
             let until = TimestampMs(ticket.issued_at).plus_ms(LIFE_MS);
             self.signed_out.insert(ticket.session, until);

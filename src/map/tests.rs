@@ -231,7 +231,7 @@ proptest! {
         }
     }
 
-    /// Opening and drawing a damaged file ends, whatever was damaged.
+    /// Opening and drawing a file ends without a panic, whichever of its bytes are damaged.
     #[test]
     fn a_damaged_file_is_refused_or_drawn(
         damage in prop::collection::vec((0_usize..4_000, any::<u8>()), 1..8),

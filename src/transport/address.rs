@@ -189,7 +189,7 @@ mod tests {
             "3fff:1000::1",
         ];
         let private = [
-            // This network, private, CGNAT, loopback, link-local with metadata, benchmarking.
+            // "This network", private, CGNAT, loopback, link-local with metadata, benchmarking.
             "0.0.0.0",
             "0.1.2.3",
             "10.0.0.1",

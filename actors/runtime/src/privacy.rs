@@ -29,7 +29,7 @@ const PAGE: usize = 1_000;
 /// The pause before the list of changes is read again if it lacks a counted change. Another node
 /// has probably just counted that change and not listed it yet.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// The error of an owner that may not write any more.
+/// The error of a former owner, which must not write.
 pub(crate) const OTHER_OWNER: &str = "another node acts for this tenant's shard now";
 
 type OfTenant = HashMap<[u8; 32], Mark>;
@@ -186,7 +186,7 @@ impl Marks {
     /// # Errors
     ///
     /// Returns an error if the store fails, in which case the change may or may not have happened,
-    /// or if it may not be made any more.
+    /// or if `may_change` refuses.
     pub async fn change(
         &self,
         store: &dyn Store,

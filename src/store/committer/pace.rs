@@ -15,7 +15,7 @@ const SHARED_WRITES_MIN: usize = 4;
 /// and four batches share a group at 2,000 per second.
 const SPACING: Duration = Duration::from_millis(2);
 /// One group alone shows this rate of writes per second: the next group is spaced at once, and
-/// stays spaced whatever the number of callers is.
+/// stays spaced for any number of callers.
 const SPACED_AT_ONCE_WRITES_PER_SEC: u32 = 8_000;
 /// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`].
 /// With fewer, a shared group saves little, and waiting would double the latency of the callers.

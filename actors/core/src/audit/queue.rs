@@ -31,7 +31,7 @@ pub struct LineQueue<L> {
     len: usize,
     /// The number of the next line.
     next: u64,
-    /// Lines with a lower number are not gathered any longer, whatever their tenant is.
+    /// The queue commits lines with a lower number, of any tenant, without gathering further ones.
     urgent_until: u64,
 }
 

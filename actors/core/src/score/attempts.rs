@@ -257,8 +257,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     }
     let parked = super::place::foot_period_at(ctx, stay.from_ms)
         .and_then(|foot| foot.parked_ms)
-        // The height shows another floor than that of the vehicle, whatever positions indoors
-        // claim.
+        // The height shows another floor than that of the vehicle; positions indoors do not count.
         .filter(|&at_ms| {
             let parked = (at_ms, at_ms.saturating_add(BEFORE_MS));
             !ctx.height

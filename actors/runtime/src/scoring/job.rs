@@ -375,7 +375,8 @@ fn record(
         error_message: scored.is_none().then(|| FAILED.to_owned()),
         score: scored.map(|scored| scored.score),
         pod: pod.map(|pod| pod.pod),
-        // Also later than the stored insight if the clock was set back in the meantime.
+        // The time is later than that of the stored insight, also if the clock was set back since
+        // then.
         updated_at: stored.map_or(now, |stored| now.max(stored.record.updated_at.plus_ms(1))),
     }
 }

@@ -44,7 +44,7 @@ impl Inner {
     }
 
     /// Returns the head of a session's journal, current enough to decide whether `seq` is new. One
-    /// read refreshes it, whatever the number of batches that other nodes have accepted.
+    /// read refreshes it, for any number of batches that other nodes have accepted.
     pub(super) async fn current_head(
         &self,
         session_id: SessionId,

@@ -237,8 +237,9 @@ impl Db {
         self.write(&statement, values).await
     }
 
-    /// Runs a plain write that replaces a row that was read, whatever clock the row's writer had.
-    /// It leaves a microsecond to a renewal, which copies the row with the next timestamp.
+    /// Runs a plain write that replaces a row that was read, also if the clock of the row's writer
+    /// was ahead. The write leaves a microsecond to a renewal, which copies the row with the next
+    /// timestamp.
     pub(in crate::cql) async fn write_after(
         &self,
         statement: &PreparedStatement,

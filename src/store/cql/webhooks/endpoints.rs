@@ -171,7 +171,7 @@ impl Inner {
                 if is_done(stored.as_ref()) {
                     Ok(true)
                 } else {
-                    // It was not applied and never will be: the caller may retry.
+                    // The transaction was not applied and never will be: the caller may retry.
                     Err(error)
                 }
             }

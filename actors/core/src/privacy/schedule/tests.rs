@@ -125,7 +125,7 @@ fn a_restriction_does_not_wait_for_erasures() {
     scan(&mut schedule, &open);
     assert_eq!(begun(&mut schedule), [key(1, 50)]);
     assert!(schedule.on_progress(&key(1, 50), &restriction));
-    // It counts its sessions with a permit of the other kind.
+    // The request counts its sessions with a permit of the other kind.
     assert!(!schedule.on_progress(&key(1, 50), &marked(&restriction)));
     schedule.wait(&key(1, 50), None);
     assert_eq!(begun(&mut schedule), [key(1, 51)]);

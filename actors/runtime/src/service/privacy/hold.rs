@@ -2,7 +2,7 @@
 //!
 //! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
 //! and then looks for the mark of the other, so at least one of them finds the other and is
-//! refused. A hold and the retention likewise find each other; see
+//! refused. In the same way, a hold and a removal by retention never miss each other; see
 //! [`Removal`](porchlight_core::retention::Removal).
 
 use porchlight_core::privacy::{Mark, SessionAccess};

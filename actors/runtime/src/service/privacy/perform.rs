@@ -83,7 +83,7 @@ impl<'s> OwnedRequest<'s> {
             let mut next = stored.clone();
             next.begin(service.now());
             if next != stored {
-                // This write decides whether the request was started or cancelled.
+                // The conditional write decides between this start and a concurrent cancellation.
                 requests.replace(&stored, &next).await?;
                 continue;
             }

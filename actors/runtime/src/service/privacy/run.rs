@@ -87,8 +87,8 @@ impl Service {
         Ok(())
     }
 
-    /// Reads changed marks until the service drains. Erasures rely on it: while they settle, every
-    /// node learns of their marks. So this task does nothing else.
+    /// Reads changed marks until the service drains. Erasures rely on this task: while they settle,
+    /// every node learns of their marks. Therefore it does nothing else.
     async fn keep_marks_fresh(self) {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
