@@ -19,7 +19,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// Returns the path of its documentation on the same host.
+            /// Returns the path of the documentation of the code on the same host.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!("/docs/errors#", $text)),+ }
