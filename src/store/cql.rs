@@ -4,10 +4,10 @@
 //! ```text
 //! connection.rs      settings, connection, TLS, checks of the database, migrations
 //! statements.rs      prepares and runs statements: reads, writes, lightweight transactions
-//! layout.rs          where rows are and how long they live: slices of time, partitions of bounded size, times to live
+//! layout.rs          places and lifetimes of rows: slots of time, bounded partitions
 //! sessions.rs        starts, states, ends, insights and lists of sessions
 //! journal.rs         the journal, notes and snapshots
-//! work.rs            live sessions, sessions to score, and deletes of rows that lead to finished work
+//! work.rs            live sessions, sessions to score, deletes of rows that lead to finished work
 //! webhooks.rs        endpoints, outboxes, deliveries, and the relay of messages
 //! privacy.rs         erasures, and renewals of rows
 //! management.rs      keys, recorders, documents
