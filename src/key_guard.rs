@@ -80,8 +80,9 @@ pub async fn secret_keys(
     Ok(keys)
 }
 
-/// Unlocks the embedded store in `folder` for a command, with the configured keys and the key next to
-/// the store. Creates no key: a store without data keys stays locked if there is no secret key either.
+/// Unlocks the embedded store in `folder` for a command, with the configured keys and the key next
+/// to the store. Creates no key: a store without data keys stays locked if there is no secret key
+/// either.
 ///
 /// # Errors
 ///

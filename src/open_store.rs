@@ -35,7 +35,7 @@ const LOCK_WAIT_MS: u64 = 3_000;
 const LOCK_RETRY_MS: u64 = 50;
 
 /// Opens the embedded store for serving. A command such as `keys create` may have it open for a
-/// moment, so the server waits for it before it gives up.
+/// moment, so the server waits for it before it fails.
 async fn open_when_free(
     options: impl Fn() -> OpenOptions,
 ) -> Result<Arc<EmbeddedStore>, OpenError> {

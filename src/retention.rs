@@ -1,7 +1,7 @@
 //! Retention: each hour, a part of the data that is older than the retention is deleted. On the
-//! embedded store this covers sessions older than `store.retention`, which a CQL database deletes by
-//! itself, and on both stores the data for which organizations have chosen a shorter retention. On a
-//! CQL database, the rows of sessions that must be kept are renewed.
+//! embedded store this covers sessions older than `store.retention`, which a CQL database deletes
+//! by itself, and on both stores the data for which organizations have chosen a shorter retention.
+//! On a CQL database, the rows of sessions that must be kept are renewed.
 //!
 //! The first sweep waits for one interval, so that NTP has set the clock of a machine that just
 //! started. A sweep deletes nothing while the wall clock disagrees with the stored times
@@ -101,8 +101,8 @@ impl Sweeper {
         Ok(sweeper)
     }
 
-    /// Sweeps periodically and never returns. Rows that must not expire are renewed soon after the start too, so that a
-    /// process that is often started again renews them.
+    /// Sweeps periodically and never returns. Rows that must not expire are renewed soon after the
+    /// start too, so that a process that is often started again renews them.
     pub async fn run(self) {
         tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
         self.finish_removals().await;
@@ -153,8 +153,8 @@ impl Sweeper {
         }
     }
 
-    /// Ends removals that were decided while the clock was right, so that a legal hold does not wait for the
-    /// next sweep.
+    /// Ends removals that were decided while the clock was right, so that a legal hold does not
+    /// wait for the next sweep.
     async fn finish_removals(&self) {
         let mut swept = Swept::default();
         let finished = self.service.finish_removals(&mut swept).await;

@@ -2,8 +2,8 @@
 //!
 //! A table gives, for one set of sensors, the share of correct events by strength. It is fitted by
 //! isotonic regression (pool adjacent violators; Ayer et al. 1955) and has few knots. Everything
-//! here is deterministic, so the tables follow bit for bit from the file of events, which is kept in
-//! `bench/data` because the recordings themselves may not be stored there.
+//! here is deterministic, so the tables follow bit for bit from the file of events, which is kept
+//! in `bench/data` because the recordings themselves may not be stored there.
 
 mod fit;
 mod rows;

@@ -36,8 +36,8 @@ fn the_weights_follow_from_the_features() {
         letters(&std::fs::read_to_string(committed).unwrap()),
         "the weights are not those of the features: run train-gait"
     );
-    // On sources that the model never saw, calm phones are at rest and walks are detected. In `lift`
-    // the phone is handled right next to walks of 3 to 6 s.
+    // On sources that the model never saw, calm phones are at rest and walks are detected. In
+    // `lift` the phone is handled right next to walks of 3 to 6 s.
     let judged = judge(&rows, &folds, true);
     for (source, gait_least, handled_most) in [("har", 0.98, 0.1), ("lift", 0.8, 0.35)] {
         let one = judged[&("imu", source.to_owned())];

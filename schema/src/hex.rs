@@ -11,8 +11,8 @@ pub fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the `N` bytes of a text of lower-case or upper-case digits, or `None` if the text has another length or
-/// other characters.
+/// Returns the `N` bytes of a text of lower-case or upper-case digits, or `None` if the text has
+/// another length or other characters.
 #[must_use]
 pub fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);

@@ -16,7 +16,7 @@ const BEYOND: &[u8] = b"1e308";
 ///
 /// # Errors
 ///
-/// The text is not JSON; the error has the position.
+/// Returns an error with its position if the text is not JSON.
 pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     parse_as(text, |text| serde_json::from_slice(text))
 }
@@ -26,7 +26,7 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
 ///
 /// # Errors
 ///
-/// The error of `parse`.
+/// Returns the error of `parse`.
 pub fn parse_of_phone<T>(
     text: &[u8],
     parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,

@@ -101,8 +101,8 @@ pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// included.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Maximum number of rows that one process writes into the shared partition of an organization's
-/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It writes further rows
-/// into partitions of its own.
+/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It
+/// writes further rows into partitions of its own.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 /// Maximum number of rows that one process writes each day into the shared partition of a courier's
 /// or a delivery's sessions on a CQL cluster. It writes further rows into partitions of its own.
@@ -190,11 +190,11 @@ pub const LARGE_BODY_PROCESSORS: usize = 2;
 /// Minimum number of large bodies that a node unpacks and decodes at the same time: more than a
 /// tenant's, so that one tenant alone cannot occupy a node.
 pub const NODE_LARGE_BODIES_AT_ONCE_MIN: usize = 2;
-/// Number of unpacked bytes above which a body or line waits for its turn and is decoded outside of
+/// Number of unpacked bytes above which a body or line waits for a permit and is decoded outside of
 /// the workers. Decoding this many bytes takes about half a millisecond; a minute of motion at 50
 /// Hz has about as many.
 pub const LARGE_BODY_BYTES: usize = 128 * 1024;
-/// Maximum time for which a large body waits for its turn.
+/// Maximum time for which a large body waits for its permit.
 pub const LARGE_BODY_PERMIT_MS_MAX: u64 = 5_000;
 /// Time after which a thread of usual priority decodes a large body, if no thread of low priority
 /// has begun to.
@@ -217,8 +217,8 @@ pub const LIGHT_TENANT_PARTS: u32 = 4;
 /// Only light tenants may use the room beyond the node's limit, which is one part in this many of
 /// that limit. So a tenant that fills a node leaves this room to the others.
 pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
-/// Minimum number of batches in that room: two light tenants may use all of their part at the lowest
-/// limit of a node, at which a share of that limit would be small.
+/// Minimum number of batches in the room for light tenants: two light tenants may use all of their
+/// part at the lowest limit of a node, at which a share of that limit would be small.
 pub const LIGHT_TENANT_ROOM_MIN: u32 = 2 * INGEST_BATCHES_MIN / LIGHT_TENANT_PARTS;
 
 // --- A session (contract 2, 3, 9) ---------------------------------------------------------------
@@ -303,8 +303,8 @@ pub const RECORDER_RUNS_MAX: usize = 64;
 pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_RECEIVING_MS: i64 = 60_000;
-/// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions
-/// have about 80,000.
+/// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000
+/// positions have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;
 /// Maximum number of values, of 32 bytes, in a push that is read as a tree.
 pub const RECORDER_TREE_VALUES_MAX: usize = 1_048_576;
@@ -333,7 +333,8 @@ pub const LATE_SCORES_PER_TENANT_PER_SEC: u32 = 100;
 /// Time between the first two scores of a session that receives batches after its end. Each further
 /// time is twice as long, up to [`LATE_SCORES_APART_MAX_MS`].
 pub const LATE_SCORES_APART_MS: u64 = 500;
-/// Longest time between two scores of such a session; see [`LATE_SCORES_APART_MS`].
+/// Longest time between two scores of a session that receives batches after its end; see
+/// [`LATE_SCORES_APART_MS`].
 pub const LATE_SCORES_APART_MAX_MS: u64 = 4_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
@@ -354,12 +355,12 @@ pub const SCORING_ACTORS: usize = 2;
 /// answers of the store, one after the other, so a node whose database answers within 5 ms scores
 /// 200 sessions per second of several tenants.
 pub const SCORES_AT_ONCE_MAX: usize = 16;
-/// Maximum number of these sessions that belong to one tenant.
+/// Maximum number of sessions of one tenant that a node scores at the same time.
 pub const TENANT_SCORES_AT_ONCE_MAX: usize = 8;
 /// Deadline for a stopping node to refuse, drain and save snapshots.
 pub const DRAIN_MS_MAX: u64 = 20_000;
-/// The time for which a stopping node still answers connected clients: reads as usual, everything
-/// else with 503, each answer being its connection's last.
+/// The time for which a stopping node still answers connected clients: reads as usual, and
+/// everything else with 503. It closes each connection with its answer.
 ///
 /// Measured (bench/results/2026-11-21-cluster.md): of the requests with 2,182 batches to three
 /// nodes that were restarted one after the other, one was lost, over a connection that was idle
@@ -387,13 +388,14 @@ pub const RECONCILES_AT_ONCE_MAX: usize = 64;
 /// shards.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions whose end or insight is stored and whose copies a member of a cluster
-/// still tries to write. The copies of further sessions are left to the scan for marks. A process that
-/// serves alone retries all of them, because it scans for marks only when it starts.
+/// still tries to write. The copies of further sessions are left to the scan for marks. A process
+/// that serves alone retries all of them, because it scans for marks only when it starts.
 pub const STORE_ACTIONS_RETRIED_MAX: usize = 4_096;
 /// Maximum number of sessions in progress that one statement looks up when a node claims shards.
 /// The database refuses statements that name far more rows, or warns of them.
 pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;
-/// Maximum number of these lookups in flight for one group of claimed shards.
+/// Maximum number of lookups of sessions in progress that are in flight for one group of claimed
+/// shards.
 pub const LIVE_LOOK_UPS_AT_ONCE_MAX: usize = 4;
 /// Deadline of a request between nodes, from sending to the last byte of the answer.
 pub const PEER_REQUEST_MS_MAX: u64 = 2_000;
@@ -471,7 +473,8 @@ pub const SERVER_WORKERS_MAX: usize = 256;
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
 /// The reserve is at most one part in this many of the disk.
 pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
-/// The minimum is one part in this many of the reserve. Below it the embedded store writes nothing.
+/// The minimum of free space is one part in this many of the reserve. Below it the embedded store
+/// writes nothing.
 pub const STORE_MINIMUM_PARTS: u64 = 4;
 /// More writes are accepted again when one part in this many of a threshold is free beyond it.
 pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;

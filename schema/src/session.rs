@@ -145,8 +145,8 @@ impl Address {
     /// Default of `accuracyM` (contract 2).
     pub const ACCURACY_M_DEFAULT: f32 = 20.0;
 
-    /// Returns an address of which only the position is known: its texts are empty, and its accuracy
-    /// is the default.
+    /// Returns an address of which only the position is known: its texts are empty, and its
+    /// accuracy is the default.
     #[must_use]
     pub fn at(point: Point) -> Self {
         Self {
@@ -203,8 +203,8 @@ pub struct SessionStart {
 }
 
 impl SessionStart {
-    /// Returns the start of a delivery that is recorded from its creation on. The ids of the customer
-    /// are empty.
+    /// Returns the start of a delivery that is recorded from its creation on. The ids of the
+    /// customer are empty.
     #[must_use]
     pub fn delivery(
         session_id: SessionId,
@@ -240,7 +240,7 @@ pub enum EndReason {
     /// afterwards.
     ///
     /// This is a separate variant and not a field of [`SessionEnd`], because ends are stored
-    /// without field names: a further field would make earlier rows unreadable.
+    /// without field names: the rows of earlier versions would not decode with a further field.
     StoppedAfterTimeout {
         /// The time at which the service received the stop.
         stopped_at: TimestampMs,

@@ -16,7 +16,7 @@ struct AuditView {
     next_cursor: Option<String>,
 }
 
-/// Lines of the audit log, newest first. 200 `{data, nextCursor}`.
+/// Lists the lines of the audit log, newest first. 200 `{data, nextCursor}`.
 ///
 /// # Errors
 ///

@@ -218,8 +218,8 @@ impl EventStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the session was removed, and if the store is unavailable: then the client
-    /// reconnects and gets an error.
+    /// Returns an error if the session was removed, and if the store is unavailable: then the
+    /// client reconnects and gets an error.
     async fn write_pending(&mut self, out: &mut Vec<u8>) -> Result<(), StreamEnd> {
         let gone = |_| StreamEnd::Gone;
         let session_id = self.row.start.session_id;

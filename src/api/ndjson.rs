@@ -210,7 +210,7 @@ impl Gateway {
             if is_last && self.lines.is_empty() {
                 match self.failed.take() {
                     Some(problem) if !self.has_answered && out.is_empty() => return Err(problem),
-                    Some(problem) => LineId::unreadable().refuse(&problem, &mut out),
+                    Some(problem) => LineId::unknown().refuse(&problem, &mut out),
                     None if out.is_empty() => return Ok(None),
                     None => {}
                 }
@@ -269,7 +269,7 @@ impl Gateway {
             match line {
                 Line::TooLong => {
                     let problem = Problem::new(Code::BodyTooLarge, "The line is too long.");
-                    self.refuse(LineId::unreadable(), problem);
+                    self.refuse(LineId::unknown(), problem);
                 }
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
                 Line::Whole(line) if line.len() > LARGE_BODY_BYTES => {
@@ -301,7 +301,7 @@ impl Gateway {
         if let Some(error) = self.buffer_refusal.take()
             && self.lines.discard_line()
         {
-            self.refuse(LineId::unreadable(), not_admitted(error));
+            self.refuse(LineId::unknown(), not_admitted(error));
         }
     }
 
@@ -315,7 +315,7 @@ impl Gateway {
         {
             Ok(permit) => permit,
             Err(refused) => {
-                return self.refuse(LineId::unreadable(), not_admitted(refused.into()));
+                return self.refuse(LineId::unknown(), not_admitted(refused.into()));
             }
         };
         let decoding = background::run(move || decode_line(&line));
@@ -323,7 +323,7 @@ impl Gateway {
         drop(permit);
         match read {
             Ok(read) => self.take_line(read, bytes).await,
-            Err(error) => self.refuse(LineId::unreadable(), Problem::internal(error)),
+            Err(error) => self.refuse(LineId::unknown(), Problem::internal(error)),
         }
     }
 
@@ -331,7 +331,7 @@ impl Gateway {
         let line = match read {
             Ok(line) => line,
             Err(error) => {
-                return self.refuse(LineId::unreadable(), not_decoded(Format::Json, error));
+                return self.refuse(LineId::unknown(), not_decoded(Format::Json, error));
             }
         };
         let line_id = LineId::new(line.session_id, line.seq);

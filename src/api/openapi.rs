@@ -1,7 +1,8 @@
 //! The document of the API: OpenAPI 3.1.0, at `GET /openapi.json` and by `porchlight openapi`.
 //!
-//! The source is `schema/openapi.yaml`, whose head says how to add a path. Here its short forms are expanded once, with the
-//! numbers of `porchlight_schema::limits` and the codes of [`Code`]. Tests compare the result with the code.
+//! The source is `schema/openapi.yaml`, whose head says how to add a path. Here its short forms are
+//! expanded once, with the numbers of `porchlight_schema::limits` and the codes of [`Code`]. Tests
+//! compare the result with the code.
 //!
 //! [`Code`]: porchlight_http::problem::Code
 

@@ -208,8 +208,8 @@ async fn as_svg(call: RequestContext) -> Result<HttpResponse, Problem> {
 ///
 /// # Errors
 ///
-/// Returns 403 for an invalid signature; 404 if the session is gone or has no path; 406; 410 if the telemetry
-/// was deleted after its retention; 503.
+/// Returns 403 for an invalid signature; 404 if the session is gone or has no path; 406; 410 if the
+/// telemetry was deleted after its retention; 503.
 async fn path_image(
     call: RequestContext,
     form: &str,

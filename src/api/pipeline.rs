@@ -146,8 +146,8 @@ impl<A: 'static> Pipeline<A> {
     }
 }
 
-/// The permit to buffer a large message while it arrives: bytes beyond [`UNCOUNTED_BYTES_MAX`] count as
-/// in flight.
+/// The permit to buffer a large message while it arrives: bytes beyond [`UNCOUNTED_BYTES_MAX`]
+/// count as in flight.
 #[derive(Default)]
 pub(super) struct BufferPermit(Option<(Permit, usize)>);
 

@@ -101,8 +101,8 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     request_context::json(response, &view)
 }
 
-/// Returns a recorder. 200 `{…, sessionId, lastHeardAt, receiving}`; without the link if the role of
-/// the key only allows reading, because the link itself allows sending telemetry.
+/// Returns a recorder. 200 `{…, sessionId, lastHeardAt, receiving}`; without the link if the role
+/// of the key only allows reading, because the link itself allows sending telemetry.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let tenant = caller.require_secret_key()?;

@@ -123,8 +123,9 @@ fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {
     })
 }
 
-/// Returns the text as a URI of RFC 3986, if it is an https URL that needs no repair by a parser: characters that a URI
-/// cannot contain are percent-encoded, and everything else stays as it was sent.
+/// Returns the text as a URI of RFC 3986, if it is an https URL that needs no repair by a parser:
+/// characters that a URI cannot contain are percent-encoded, and everything else stays as it was
+/// sent.
 fn https_uri(text: &str) -> Option<String> {
     const SCHEME: &str = "https://";
     let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
@@ -151,8 +152,8 @@ fn https_uri(text: &str) -> Option<String> {
     (text.chars().count() <= URL_CHARS_MAX && uri.len() <= URL_CHARS_MAX).then_some(uri)
 }
 
-/// Returns whether a byte may stand for itself in every part of a URI: `unreserved` and `sub-delims` of
-/// RFC 3986.
+/// Returns whether a byte may stand for itself in every part of a URI: `unreserved` and
+/// `sub-delims` of RFC 3986.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

@@ -10,7 +10,8 @@ use crate::telemetry;
 pub enum Logging {
     /// Writes no log, because standard output is for a person.
     Off,
-    /// Writes a JSON log to standard output; the line "ready" names this configuration file, if any.
+    /// Writes a JSON log to standard output; the line "ready" names this configuration file, if
+    /// any.
     On(Option<PathBuf>),
 }
 

@@ -41,8 +41,8 @@ impl Client {
         })
     }
 
-    /// Sends one request, and retries it when the service requests a retry. All attempts have the same
-    /// `Idempotency-Key`, so that a session is started once.
+    /// Sends one request, and retries it when the service requests a retry. All attempts have the
+    /// same `Idempotency-Key`, so that a session is started once.
     async fn request(
         &self,
         method: Method,
@@ -241,8 +241,8 @@ impl Client {
     }
 }
 
-/// Formats an answer that refuses a request: the status and, if the body is a problem, its `detail` and
-/// the fields that it names.
+/// Formats an answer that refuses a request: the status and, if the body is a problem, its `detail`
+/// and the fields that it names.
 fn refusal(status: StatusCode, body: &str) -> String {
     let problem: Value = serde_json::from_str(body).unwrap_or_default();
     let Some(detail) = problem["detail"].as_str() else {

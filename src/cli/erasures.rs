@@ -1,5 +1,5 @@
-//! `porchlight erasures`: prints the erasure log of a store, and applies a saved log to a store that
-//! was restored, such as a CQL cluster from snapshots.
+//! `porchlight erasures`: prints the erasure log of a store, and applies a saved log to a store
+//! that was restored, such as a CQL cluster from snapshots.
 
 use std::path::{Path, PathBuf};
 

@@ -21,8 +21,8 @@ use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder of the embedded store. No server may use it, and no server may serve from the cluster
-    /// yet.
+    /// The folder of the embedded store. No server may use it, and no server may serve from the
+    /// cluster yet.
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
     /// Print `{customers, sessions, were_there, batches, messages}` instead of a sentence.
@@ -32,8 +32,9 @@ pub(crate) struct Arguments {
     config: ConfigArguments,
 }
 
-/// Imports everything, and applies the logged erasures of both stores to the cluster: it may have erased sessions since
-/// an earlier run imported them, and then this run imports them again. Returns the number of sessions erased, too.
+/// Imports everything, and applies the logged erasures of both stores to the cluster: it may have
+/// erased sessions since an earlier run imported them, and then this run imports them again.
+/// Returns the number of sessions erased, too.
 async fn migrate_and_erase(
     from: &Arc<EmbeddedStore>,
     to: &Arc<CqlStore>,

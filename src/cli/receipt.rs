@@ -23,8 +23,8 @@ pub(crate) struct KeyArguments {
 pub(crate) struct VerifyArguments {
     /// The receipt, or the JSON of the completed request that contains it; `-` for standard input.
     file: PathBuf,
-    /// The public key that `porchlight receipt-key` prints, or a file with one or more: a key per line,
-    /// or the JSON Web Key Set of `receipt-key --json`.
+    /// The public key that `porchlight receipt-key` prints, or a file with one or more: a key per
+    /// line, or the JSON Web Key Set of `receipt-key --json`.
     #[arg(long)]
     key: String,
 }

@@ -12,10 +12,12 @@ pub(crate) struct Arguments {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
-    /// The file for the certificate of the receiver's authority; give it to the server as `webhook.extra_ca_file`.
+    /// The file for the certificate of the receiver's authority; give it to the server as
+    /// `webhook.extra_ca_file`.
     #[arg(long, value_name = "FILE", default_value = "receiver-ca.pem")]
     ca: PathBuf,
-    /// The file with the webhook's secret (`whsec_…`), which may be written later. Without it no signature is valid.
+    /// The file with the webhook's secret (`whsec_…`), which may be written later. Without it no
+    /// signature is valid.
     #[arg(long, value_name = "FILE", default_value = "webhook-secret.txt")]
     secret_file: PathBuf,
     /// Exit after this many messages.

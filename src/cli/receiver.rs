@@ -1,5 +1,6 @@
-//! A webhook receiver on this machine, for the demo and for `porchlight receive`. It serves HTTPS with a certificate that
-//! it creates at start, verifies every signature as a customer should, and prints each message.
+//! A webhook receiver on this machine, for the demo and for `porchlight receive`. It serves HTTPS
+//! with a certificate that it creates at start, verifies every signature as a customer should, and
+//! prints each message.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ use tokio_rustls::server::TlsStream;
 
 /// The maximum request size in bytes; the receiver closes a connection whose request is larger.
 const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The maximum number of received messages that wait for [`Receiver::wait`]; later ones are counted but
-/// not kept.
+/// The maximum number of received messages that wait for [`Receiver::wait`]; later ones are counted
+/// but not kept.
 const KEPT_MAX: usize = 1_024;
 /// The maximum time for which [`Receiver::wait`] waits for a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);

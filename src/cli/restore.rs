@@ -150,9 +150,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the copy as a server would, checks that the configured keys or the copied one include the key
-/// that the store depends on, and reads every row. Then applies the erasures. Returns the number of rows and of erased
-/// sessions.
+/// Opens the copy as a server would, checks that the configured keys or the copied one include the
+/// key that the store depends on, and reads every row. Then applies the erasures. Returns the
+/// number of rows and of erased sessions.
 async fn verify_and_erase(
     config: &Config,
     staged: &Path,

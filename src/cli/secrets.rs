@@ -19,9 +19,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`. Keep the other files
-    /// configured until `store.retention` and the longest recorder link have passed: session tokens,
-    /// recorder links and links to path images of that time need them.
+    /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`. Keep the other
+    /// files configured until `store.retention` and the longest recorder link have passed: session
+    /// tokens, recorder links and links to path images of that time need them.
     Rewrap {
         /// Print `{key, rewrapped, current, unopened}` instead of a sentence.
         #[arg(long)]

@@ -14,8 +14,8 @@ use super::workload::ShardWorkload;
 use super::{OwnershipView, PeerClient, PeerSecrets, PeerServer};
 use crate::config::Cluster;
 
-/// The maximum time in which the node notifies the others of a released shard; after that, the other nodes find it at their
-/// next read.
+/// The maximum time in which the node notifies the others of a released shard; after that, the
+/// other nodes find it at their next read.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This process as a node of a cluster.

@@ -50,8 +50,8 @@ impl std::fmt::Debug for PeerSecret {
     }
 }
 
-/// The secrets of a node. It signs requests with the first and accepts requests signed with any of them, so that the
-/// secret of a cluster can be changed node by node.
+/// The secrets of a node. It signs requests with the first and accepts requests signed with any of
+/// them, so that the secret of a cluster can be changed node by node.
 #[derive(Debug, Clone)]
 pub struct PeerSecrets {
     first: PeerSecret,

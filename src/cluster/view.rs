@@ -19,8 +19,8 @@ struct LastRead {
     members: Vec<NodeName>,
 }
 
-/// Returns the milliseconds since the machine started. Unlike [`std::time::Instant`], this clock also
-/// advances while the machine is suspended, during which other nodes may take over its shards.
+/// Returns the milliseconds since the machine started. Unlike [`std::time::Instant`], this clock
+/// also advances while the machine is suspended, during which other nodes may take over its shards.
 fn boot_ms() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     let (sec, ms) = (
@@ -69,7 +69,8 @@ impl OwnershipView {
         &self.me
     }
 
-    /// Returns the time on this process's monotonic clock, which includes suspensions of the machine.
+    /// Returns the time on this process's monotonic clock, which includes suspensions of the
+    /// machine.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
         MonotonicMs(boot_ms().saturating_sub(self.origin_ms))

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::words;
 
-/// The largest part of this node that one tenant (an organization in one environment) may use. A request beyond a limit is
-/// refused with 429 and a code of the same name. 0 means "no limit".
+/// The largest part of this node that one tenant (an organization in one environment) may use. A
+/// request beyond a limit is refused with 429 and a code of the same name. 0 means "no limit".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

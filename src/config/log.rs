@@ -25,12 +25,13 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Returns the parsed filter. A single word must be a level: the parser would take any other word
-    /// for a target and silence the rest of the log.
+    /// Returns the parsed filter. A single word must be a level: the parser would take any other
+    /// word for a target and silence the rest of the log.
     ///
     /// # Errors
     ///
-    /// Returns an error if the filter is empty, or if a part of it is neither a level nor a directive.
+    /// Returns an error if the filter is empty, or if a part of it is neither a level nor a
+    /// directive.
     pub fn parsed_filter(&self) -> Result<EnvFilter, ConfigError> {
         let invalid = |detail: String| ConfigError::invalid("log.filter", detail);
         let mut parts = self.filter.split(',').filter(|part| !part.is_empty());

@@ -15,7 +15,8 @@ use super::HumanDuration;
 pub struct Retention {
     /// The shortest retention that an organization may choose. The longest is `store.retention`.
     pub shortest: HumanDuration,
-    /// The shortest retention of the audit log that an organization may choose. The longest is 400 days.
+    /// The shortest retention of the audit log that an organization may choose. The longest is 400
+    /// days.
     pub shortest_audit: HumanDuration,
 }
 

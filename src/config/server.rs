@@ -63,7 +63,8 @@ impl Server {
         let Some(rest) = rest else {
             return refused("must begin with https:// or http://");
         };
-        // The parser drops or changes these characters, but links contain the text as it is given.
+        // The parser drops or changes these characters, but links contain the configured text
+        // unchanged.
         let is_normalized =
             |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
         if rest.contains(['?', '#']) {

@@ -179,7 +179,8 @@ fn numbers_and_truth_values_can_come_from_the_environment() {
     assert!(config.store.cql.tls);
 }
 
-/// A value of another type used to be converted: 0.4 requests per second became 0, which means no limit.
+/// A value of another type is refused: converted to an integer, 0.4 requests per second would be 0,
+/// which means no limit.
 #[test]
 fn a_value_of_another_type_is_an_error_that_names_the_key() {
     let mut refused = vec![

@@ -22,7 +22,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/audit", show);
 }
 
-/// Returns the address of a page of the log, given the filter and the position after which it begins.
+/// Returns the address of a page of the log, given the filter and the position after which it
+/// begins.
 fn address(filter: &Filter, after: Option<LinePosition>) -> String {
     let mut address = format!("{ROOT}/audit?");
     if let Some(action) = filter.action {

@@ -1,5 +1,5 @@
-//! "Try it with a phone": creates recorders, shows their QR code, links and live status, and revokes
-//! them. `POST /v1/recorders` does the same for programs.
+//! "Try it with a phone": creates recorders, shows their QR code, links and live status, and
+//! revokes them. `POST /v1/recorders` does the same for programs.
 
 use std::str::FromStr;
 

@@ -16,8 +16,8 @@ const LESSER_ACTIONS: [(&str, Permission); 3] = [
     ("/console/sign-out", Permission::Read),
 ];
 
-/// Returns the permission that a request needs: to read for a page, and to change for every action that is not
-/// named here.
+/// Returns the permission that a request needs: to read for a page, and to change for every action
+/// that is not named here.
 pub(crate) fn needed(http: &HttpRequest) -> Permission {
     if http.method().is_safe() {
         return Permission::Read;
@@ -27,8 +27,8 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
     lesser.map_or(Permission::Change, |(_, permission)| *permission)
 }
 
-/// The actions under which requests are recorded in the audit log, by method and pattern. The other pages show no
-/// personal data.
+/// The actions under which requests are recorded in the audit log, by method and pattern. The other
+/// pages show no personal data.
 const AUDITED: [(bool, &str, Action); 31] = [
     (true, "/console", Action::ListSessions),
     (true, "/console/sessions", Action::ListSessions),

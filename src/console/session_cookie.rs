@@ -90,7 +90,8 @@ impl Tickets {
         Some(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Returns the ticket in a cookie, if it was sealed under one of the current keys and is still valid at `now`.
+    /// Returns the ticket in a cookie, if it was sealed under one of the current keys and is still
+    /// valid at `now`.
     pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
         if text.len() > SEALED_CHARS_MAX {
             return None;
@@ -119,8 +120,8 @@ impl Tickets {
 
     /// Ends a session: this node refuses its ticket from now on.
     pub(super) fn sign_out(&self, ticket: &Ticket) {
-        // A full map holds only sessions signed out within twelve hours. The entry is then skipped:
-        // the browser's own copy is gone anyway.
+        // A full map holds only sessions signed out within twelve hours. The entry is then skipped,
+        // because the browser has deleted its own copy.
         if self.signed_out.len() < SIGNED_OUT_MAX {
             let until = TimestampMs(ticket.issued_at).plus_ms(LIFE_MS);
             self.signed_out.insert(ticket.session, until);

@@ -37,7 +37,8 @@ const PLAIN_COOKIE: &str = "porchlight-console";
 #[derive(Clone)]
 pub(super) struct RenewedCookie(pub(super) HeaderValue);
 
-/// A request of a visitor who is signed in with a secret key that is still valid and whose role allows the request.
+/// A request of a visitor who is signed in with a secret key that is still valid and whose role
+/// allows the request.
 pub(super) struct SignedInRequest {
     /// The head of the request.
     pub(super) http: HttpRequest,

@@ -1,5 +1,5 @@
-//! Server-sent events of the pages that follow live sessions: the limit on open streams, the response
-//! and the check of the key.
+//! Server-sent events of the pages that follow live sessions: the limit on open streams, the
+//! response and the check of the key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

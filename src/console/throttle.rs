@@ -3,8 +3,8 @@
 //!
 //! Many people may share one address, for example behind a proxy that is not configured as trusted.
 //! So that one of them cannot lock the others out, an address that has used up its attempts may
-//! still try keys that are well formed: each key a few times a minute, and all of them together at a
-//! bounded rate.
+//! still try keys that are well formed: each key a few times a minute, and all of them together at
+//! a bounded rate.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;

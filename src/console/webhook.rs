@@ -115,8 +115,8 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     answer(&request, feedback).await
 }
 
-/// Renders the page with the explanation of a refused action, under the status of the API. `typed` is
-/// the rejected input of the URL form. An internal fault stays an error.
+/// Renders the page with the explanation of a refused action, under the status of the API. `typed`
+/// is the rejected input of the URL form. An internal fault stays an error.
 async fn refuse(
     request: &SignedInRequest,
     error: ConfigureError,

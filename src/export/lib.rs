@@ -47,8 +47,8 @@ pub struct Request {
     pub received_at: TimestampMs,
     /// The time at which the data was read.
     pub read_at: TimestampMs,
-    /// The previously erased sessions of the person as salted hashes of their ids, so that copies elsewhere can be
-    /// recognised and erased too.
+    /// The previously erased sessions of the person as salted hashes of their ids, so that copies
+    /// elsewhere can be recognised and erased too.
     pub erased: Vec<String>,
 }
 

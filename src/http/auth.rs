@@ -72,8 +72,8 @@ impl Caller {
         }
     }
 
-    /// Checks whether the credential may act on sessions at all: a client key may only start them, for it is shipped
-    /// inside an app and can be read there.
+    /// Checks whether the credential may act on sessions at all: a client key may only start them,
+    /// for it is shipped inside an app and can be read there.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// Returns 403 for a client key and for a token of another session. `session_id` is `None` if the
-    /// session id in the request is invalid.
+    /// Returns 403 for a client key and for a token of another session. `session_id` is `None` if
+    /// the session id in the request is invalid.
     pub fn check_may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
         self.check_may_act()?;
         match self {
@@ -267,8 +267,8 @@ impl Authenticator {
         self.cache.clear();
     }
 
-    /// Writes the hours in which keys were last used. Called periodically. If a write fails, the next use of the
-    /// key repeats it.
+    /// Writes the hours in which keys were last used. Called periodically. If a write fails, the
+    /// next use of the key repeats it.
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.record_key_use(hash, hour).await {
@@ -294,7 +294,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// Like [`Authenticator::identify`].
+    /// See [`Authenticator::identify`].
     pub async fn signed_in(
         &self,
         hash: [u8; 32],

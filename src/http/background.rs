@@ -2,15 +2,16 @@
 //!
 //! Such work takes milliseconds of processor time. On a worker it would delay all requests of that
 //! worker. A thread of usual priority, or one that is only nice, keeps its processor for a time
-//! slice of about 3 ms; Linux takes a thread of the policy `SCHED_IDLE` (sched(7)) off its processor
-//! as soon as a worker has something to do. The threads of the runtime's blocking pool are shared
-//! with reads of the store, so their priority cannot be lowered.
+//! slice of about 3 ms; Linux takes a thread of the policy `SCHED_IDLE` (sched(7)) off its
+//! processor as soon as a worker has something to do. The threads of the runtime's blocking pool
+//! are shared with reads of the store, so their priority cannot be lowered.
 //!
 //! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one. Work
-//! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool: large
-//! bodies are slow on a busy node, but they are completed. A process without privileges cannot raise the
-//! priority of a thread, so work that a thread has begun and does not complete in time is done a second
-//! time on the blocking pool, if it can be repeated, and otherwise consists of short steps.
+//! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool:
+//! large bodies are slow on a busy node, but they are completed. A process without privileges
+//! cannot raise the priority of a thread, so work that a thread has begun and does not complete in
+//! time is done a second time on the blocking pool, if it can be repeated, and otherwise consists
+//! of short steps.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
@@ -62,8 +63,8 @@ impl Steps {
         }
     }
 
-    /// Runs the next step on a thread of low priority, or on the blocking pool once the steps have taken
-    /// [`LARGE_BODY_STARVED_MS`].
+    /// Runs the next step on a thread of low priority, or on the blocking pool once the steps have
+    /// taken [`LARGE_BODY_STARVED_MS`].
     ///
     /// # Errors
     ///
@@ -120,8 +121,8 @@ impl Threads {
         (started.count() > 0).then_some(Self { queue })
     }
 
-    /// Runs `work` on one of the threads, or on the blocking pool if none of them has begun it after
-    /// `starved_after`.
+    /// Runs `work` on one of the threads, or on the blocking pool if none of them has begun it
+    /// after `starved_after`.
     ///
     /// # Errors
     ///
@@ -152,8 +153,8 @@ impl Threads {
 }
 
 impl Threads {
-    /// Runs `work` like [`Self::run`], and a second time on the blocking pool if there is no result after
-    /// `repeated_after`. Returns the first result.
+    /// Runs `work` like [`Self::run`], and a second time on the blocking pool if there is no result
+    /// after `repeated_after`. Returns the first result.
     ///
     /// # Errors
     ///

@@ -60,8 +60,8 @@ impl Limits {
 pub struct Deadlines {
     /// The maximum time without progress.
     pub silence: Duration,
-    /// The maximum time until the body is complete. Time in which the service does not read does not
-    /// count.
+    /// The maximum time until the body is complete. Time in which the service does not read does
+    /// not count.
     pub whole: Duration,
 }
 

@@ -52,7 +52,7 @@ impl TrustedProxies {
         Some(client.unwrap_or(peer))
     }
 
-    /// Returns the last address in a list that is not a trusted proxy. An unreadable entry ends the
+    /// Returns the last address in a list that is not a trusted proxy. A malformed entry ends the
     /// search: the entries before it may be forged.
     fn last_untrusted(
         &self,

@@ -37,7 +37,8 @@ impl Origins {
     ///
     /// # Errors
     ///
-    /// Returns an error if an entry has no scheme or host, or has a path, a wildcard or capital letters.
+    /// Returns an error if an entry has no scheme or host, or has a path, a wildcard or capital
+    /// letters.
     pub fn new(origins: &[String]) -> Result<Self, OriginError> {
         let read = |text: &String| origin(text).ok_or_else(|| OriginError(text.clone()));
         origins.iter().map(read).collect::<Result<_, _>>().map(Self)

@@ -17,8 +17,8 @@ const PURPOSE: &str = "path image link, version 1";
 const SIGNATURE_BYTES: usize = 16;
 type HmacSha256 = Hmac<Sha256>;
 
-/// Begins the signed bytes of a link to an archive. They are longer than a session id, so a signature of one never fits
-/// the other.
+/// Begins the signed bytes of a link to an archive. They are longer than a session id, so a
+/// signature of one never fits the other.
 const ARCHIVE_DOMAIN: &[u8] = b"access archive link, version 1";
 
 /// A link to the archive that answers an access request.
@@ -33,8 +33,8 @@ pub struct ArchiveLink<'a> {
 }
 
 impl ArchiveLink<'_> {
-    /// Returns the signed bytes. Only the last part has a variable length, so two links never have the
-    /// same bytes.
+    /// Returns the signed bytes. Only the last part has a variable length, so two links never have
+    /// the same bytes.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = ARCHIVE_DOMAIN.to_vec();
         bytes.extend(self.tenant.organization_id.to_bytes());
@@ -61,14 +61,15 @@ impl std::fmt::Debug for PathImages {
 }
 
 impl PathImages {
-    /// Links signed with keys derived from the service's secrets: the first key signs, all verify.
+    /// Creates links that are signed with keys derived from the service's secrets: the first key
+    /// signs, all verify.
     #[must_use]
     pub fn of(secrets: &SecretKeys, public_url: &str) -> Self {
         let keys = secrets.reading().map(|secret| secret.derive(PURPOSE));
         Self::new(keys.map(|key| *key.bytes()), public_url)
     }
 
-    /// Links signed with dedicated keys: the first signs, all verify.
+    /// Creates links that are signed with dedicated keys: the first signs, all verify.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = [u8; 32]>, public_url: &str) -> Self {
         // HMAC accepts keys of any length (RFC 2104), so none is left out.
@@ -139,7 +140,8 @@ impl PathImages {
         self.verify(&session_id.to_bytes(), signature)
     }
 
-    /// Verifies the signature of a link to an archive in constant time. Does not check whether the link has expired.
+    /// Verifies the signature of a link to an archive in constant time. Does not check whether the
+    /// link has expired.
     #[must_use]
     pub fn is_archive_signed(&self, link: &ArchiveLink<'_>, signature: &str) -> bool {
         self.verify(&link.bytes(), signature)

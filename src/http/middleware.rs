@@ -91,9 +91,10 @@ fn report_rate(response: &mut ServiceResponse<BoxBody>) {
     }
 }
 
-/// Announces that the connection closes after the answer, if it does: a request that the client sends on it would get no
-/// answer. The listener closes its connections while the node drains. The framework closes a connection after a request to
-/// upgrade it, such as Java's for HTTP/2, although the request was answered without an upgrade.
+/// Announces that the connection closes after the answer, if it does: a request that the client
+/// sends on it would get no answer. The listener closes its connections while the node drains. The
+/// framework closes a connection after a request to upgrade it, such as Java's for HTTP/2, although
+/// the request was answered without an upgrade.
 fn close_if_last(response: &mut ServiceResponse<BoxBody>) {
     let state = response.request().app_data::<Data<State>>();
     let is_draining = state.is_some_and(|state| state.service.is_draining());

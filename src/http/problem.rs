@@ -144,8 +144,8 @@ impl Problem {
         .with_faults(faults)
     }
 
-    /// Creates the problem for an error of the service. The log contains `source`; the response does
-    /// not.
+    /// Creates the problem for an error of the service. The log contains `source`; the response
+    /// does not.
     #[must_use]
     pub fn internal(source: impl fmt::Display) -> Self {
         let mut problem = Self::new(Code::Internal, "An internal error occurred. It was logged.");
@@ -159,8 +159,8 @@ impl Problem {
         Self::new(Code::NotFound, "There is no endpoint at this path.")
     }
 
-    /// Creates the problem for a method that the path does not support. `allowed` lists the supported
-    /// ones (`GET, HEAD`).
+    /// Creates the problem for a method that the path does not support. `allowed` lists the
+    /// supported ones (`GET, HEAD`).
     #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> Self {
         Self::new(
@@ -280,7 +280,7 @@ impl From<StoreError> for Problem {
                 problem.0.source = Some(chain(&*source));
                 problem
             }
-            StoreError::Corrupt(_) => Self::internal(error),
+            StoreError::Damaged(_) => Self::internal(error),
         }
     }
 }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn internal_details_are_not_disclosed() {
-        let problem = Problem::from(StoreError::Corrupt("row 17".into()));
+        let problem = Problem::from(StoreError::Damaged("row 17".into()));
         assert!(
             !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")
         );

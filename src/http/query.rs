@@ -74,8 +74,9 @@ impl Query {
         })
     }
 
-    /// Returns an RFC 3339 time that bounds a list, rounded up to milliseconds. A form decodes + as a space; within a time, a space can
-    /// only be the unescaped + of an offset, which many clients send.
+    /// Returns an RFC 3339 time that bounds a list, rounded up to milliseconds. A form decodes + as
+    /// a space; within a time, a space can only be the unescaped + of an offset, which many clients
+    /// send.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
         self.read(
             parameter,
@@ -126,7 +127,8 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// Returns 422 with every invalid and every unknown parameter, the latter at most [`FAULTS_MAX`].
+    /// Returns 422 with every invalid and every unknown parameter, the latter at most
+    /// [`FAULTS_MAX`].
     pub fn finish(mut self) -> Result<(), Problem> {
         let known = &self.known;
         let unknown = self

@@ -68,8 +68,8 @@ impl RequestContext {
         self.http.headers()
     }
 
-    /// Returns the caller, if the role of its key allows the request. The request of a key is counted among its tenant's;
-    /// that of a session token is counted once its session is found.
+    /// Returns the caller, if the role of its key allows the request. The request of a key is
+    /// counted among its tenant's; that of a session token is counted once its session is found.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl RequestContext {
         Ok(caller)
     }
 
-    /// Counts the request among its tenant's, unless it is counted already, until the handler has answered.
+    /// Counts the request among its tenant's until the handler has answered, at most once.
     ///
     /// # Errors
     ///
@@ -147,8 +147,9 @@ impl RequestContext {
         }
     }
 
-    /// Returns the session `session_id`, which may be restricted, if the caller can see it and its token
-    /// is valid. [`Self::check_may_change`] must follow when the content of the request has been checked.
+    /// Returns the session `session_id`, which may be restricted, if the caller can see it and its
+    /// token is valid. [`Self::check_may_change`] must follow when the content of the request has
+    /// been checked.
     ///
     /// # Errors
     ///
@@ -178,7 +179,7 @@ impl RequestContext {
         self.check_access(caller, row)
     }
 
-    /// Checks that a session may be changed: a check of its state, which comes after those of the content.
+    /// Checks that a session may be changed. This check follows those of the request's content.
     ///
     /// # Errors
     ///
@@ -191,7 +192,8 @@ impl RequestContext {
         }
     }
 
-    /// Checks that the caller can see a session that was looked up and is not being erased, and that the token is valid.
+    /// Checks that the caller can see a session that was looked up and is not being erased, and
+    /// that the token is valid.
     fn check_access(
         &self,
         caller: &Caller,
@@ -410,7 +412,7 @@ pub fn json(
 }
 
 /// Returns whether `Accept` allows a media type: the most specific matching range decides (RFC
-/// 9110, section 12.5.1). Unreadable parts are ignored; without a readable range everything is
+/// 9110, section 12.5.1). Malformed parts are ignored; without a readable range everything is
 /// allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;

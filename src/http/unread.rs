@@ -1,8 +1,9 @@
 //! Closes the connection of a request whose chunked body was not read to its end.
 //!
-//! After an answer, the framework reads the rest of a chunked body to reuse the connection, without a deadline and without
-//! a limit, if the payload was dropped. If the payload still exists, it closes the connection, as it does for a body of
-//! known length. The body of the answer therefore keeps the payload.
+//! After an answer, the framework reads the rest of a chunked body to reuse the connection, without
+//! a deadline and without a limit, if the payload was dropped. If the payload still exists, it
+//! closes the connection, as it does for a body of known length. The body of the answer therefore
+//! keeps the payload.
 
 use std::cell::RefCell;
 use std::error::Error as StdError;

@@ -154,8 +154,8 @@ pub async fn await_batched<F: Future>(future: F) -> F::Output {
 /// Yields so that the framework can read arrived bytes: it passes a body to its request only after
 /// it has called the handler once, and then calls the handler again.
 ///
-/// Waking the task in any case would cost each request a needless pass through the worker's queue, so
-/// only tasks that were not called again are woken, all together.
+/// Waking the task in any case would cost each request a needless pass through the worker's queue,
+/// so only tasks that were not called again are woken, all together.
 pub async fn yield_to_payload() {
     let mut token = None;
     poll_fn(|context| match token.take() {

@@ -23,7 +23,7 @@ const CHECKSUM_CHARS: usize = 6;
 /// The number of last characters that lists show.
 const SHOWN_CHARS: usize = 4;
 
-/// A new key, whose text is shown once and then gone.
+/// A new key. Its text is shown once and is not stored.
 pub struct NewKey {
     /// The key itself.
     pub text: secrecy::SecretString,

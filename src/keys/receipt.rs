@@ -144,7 +144,8 @@ pub struct Statement {
     pub counts: ErasureCounts,
     /// The time at which the last data was removed.
     pub completed_at: TimestampMs,
-    /// The numbers of the destroyed data keys of the sessions, such as `7` or `12-15`. Empty for a store that does not seal.
+    /// The numbers of the destroyed data keys of the sessions, such as `7` or `12-15`. Empty for a
+    /// store that does not seal.
     pub key_ids: Vec<String>,
     /// The number of destroyed data keys that `key_ids` leaves out, because there are too many.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -229,8 +230,8 @@ impl PublicKey {
         Ok(Self(key))
     }
 
-    /// Parses one or more keys: a JSON Web Key Set, or a key per line. Keys of other types in a set are
-    /// left out (RFC 7517, section 5).
+    /// Parses one or more keys: a JSON Web Key Set, or a key per line. Keys of other types in a set
+    /// are left out (RFC 7517, section 5).
     ///
     /// # Errors
     ///

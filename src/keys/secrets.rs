@@ -99,7 +99,8 @@ enum SealState {
 }
 
 impl SecretVault {
-    /// Returns eight digits by which people recognise the writing key. They reveal nothing about it.
+    /// Returns eight digits by which people recognise the writing key. They reveal nothing about
+    /// it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()
@@ -111,7 +112,7 @@ impl SecretVault {
     ///
     /// # Errors
     ///
-    /// Returns an error if a store error.
+    /// Returns an error if the store fails.
     pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<Rewrapped, StoreError> {
         let mut report = Rewrapped {
             key: self.fingerprint(),

@@ -52,7 +52,7 @@ pub enum MapError {
     /// The file uses a compression that this version does not read.
     #[error("{0} is compressed with something other than gzip")]
     Compression(PathBuf),
-    /// A part of the file cannot be read.
+    /// A part of the file is damaged.
     #[error("{0} is damaged or cut off")]
     Damaged(PathBuf),
     /// A tile is damaged or exceeds a limit.
@@ -257,7 +257,7 @@ fn attribution(file: &File, header: &Header, compression: Compression) -> String
     }
 }
 
-/// Returns a word that depends on the header and the root directory.
+/// Returns a hash of the header and the root directory.
 fn version(header: &Header, root: &[u8]) -> String {
     let bytes = header.0.iter().chain(root).copied();
     format!("{:016x}", fnv::hash(bytes))

@@ -9,7 +9,7 @@ use super::wire::{Damaged, Reader};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) first: u64,
-    /// The number of tiles; 0: a leaf directory.
+    /// The number of tiles; 0 for a leaf directory.
     pub(super) run: u32,
     pub(super) offset: u64,
     pub(super) length: u32,

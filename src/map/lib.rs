@@ -79,7 +79,8 @@ impl StreetMap {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, or is not a PMTiles file that this version can draw.
+    /// Returns an error if the file cannot be read, or is not a PMTiles file that this version can
+    /// draw.
     pub fn open(file: &Path) -> Result<Self, MapError> {
         Ok(Self {
             archive: Archive::open(file)?,
@@ -111,9 +112,9 @@ impl StreetMap {
         self.archive.bounds
     }
 
-    /// Returns the tiles that cover an area, for a drawing with this many pixels per metre. The list
-    /// is empty if the area would need too many tiles. Reads the file, so call it where a thread may
-    /// block.
+    /// Returns the tiles that cover an area, for a drawing with this many pixels per metre. The
+    /// list is empty if the area would need too many tiles. Reads the file, so call it where a
+    /// thread may block.
     #[must_use]
     pub fn tiles(&self, area: &Bounds, px_per_m: f64) -> Vec<Placed> {
         let zoom = projection::zoom_for(area, px_per_m).clamp(self.zooms().0, self.zooms().1);

@@ -214,7 +214,8 @@ proptest! {
         let _directory = Directory::read(&bytes);
     }
 
-    /// Random bytes rarely get far. A good tile with damaged bytes reaches every part of the reader.
+    /// Random bytes rarely pass the reader's first checks. A good tile with damaged bytes reaches
+    /// every part of the reader.
     #[test]
     fn a_damaged_tile_decodes_within_the_limits(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
@@ -230,7 +231,7 @@ proptest! {
         }
     }
 
-    /// Opening and drawing a damaged file ends, whatever was damaged.
+    /// Opening and drawing a file ends without a panic, whichever of its bytes are damaged.
     #[test]
     fn a_damaged_file_is_refused_or_drawn(
         damage in prop::collection::vec((0_usize..4_000, any::<u8>()), 1..8),

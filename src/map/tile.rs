@@ -1,5 +1,5 @@
-//! Decodes vector tiles (<https://github.com/mapbox/vector-tile-spec>, version 2) with the layers of
-//! the Protomaps basemap, version 4. Only the shapes that a drawing shows are kept.
+//! Decodes vector tiles (<https://github.com/mapbox/vector-tile-spec>, version 2) with the layers
+//! of the Protomaps basemap, version 4. Only the shapes that a drawing shows are kept.
 
 use porchlight_schema::limits::{
     MAP_LAYERS_MAX, MAP_TILE_FEATURES_MAX, MAP_TILE_POINTS_MAX, MAP_VALUES_MAX,
@@ -196,7 +196,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the text of a value, and nothing for a value of another type.
+/// Returns the text of a value, or an empty text for a value of another type.
 fn string_of(bytes: &[u8]) -> Result<&[u8], Damaged> {
     let mut reader = Reader::new(bytes);
     let mut text: &[u8] = &[];

@@ -151,8 +151,8 @@ impl OpsClient {
             .await
     }
 
-    /// Sends a request to the operators' API, and returns its response or an error with the server's
-    /// reason.
+    /// Sends a request to the operators' API, and returns its response or an error with the
+    /// server's reason.
     async fn call<T: DeserializeOwned>(
         &self,
         method: Method,

@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_core::ownership::NodeName;
 use porchlight_observe::ActorKind;
-use porchlight_observe::quarantine::{self, Quarantined, Unreadable};
+use porchlight_observe::quarantine::{self, Damaged, Quarantined};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::SHARDS;
 
@@ -88,7 +88,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                     (webhooks(now))
                     (store(state.config.as_ref(), now))
                     (quarantined(&quarantine::recent()))
-                    (unreadable(&quarantine::unreadable()))
+                    (damaged(&quarantine::damaged()))
                     @if let Some(config) = &state.config {
                         section.wide { h2 { "Configuration" } pre tabindex="0" { (config.text) } }
                     }
@@ -331,7 +331,7 @@ fn quarantined(recent: &[Quarantined]) -> Markup {
     }
 }
 
-fn unreadable(recent: &[Unreadable]) -> Markup {
+fn damaged(recent: &[Damaged]) -> Markup {
     html! {
         @if !recent.is_empty() {
             section.wide {

@@ -12,7 +12,7 @@ use super::{At, Ink, Pen, Shape};
 const POINT_PX: f32 = 0.7;
 /// Areas that are smaller than this in both directions are left out.
 const AREA_PX: f32 = 1.2;
-/// The kinds in order of importance, in case not everything can be drawn.
+/// The kinds by importance. If the tiles have too many points, only the first kinds are drawn.
 const BY_IMPORTANCE: [Kind; 10] = [
     Kind::Land,
     Kind::Water,
@@ -140,7 +140,7 @@ fn street_px(kind: Kind, px_per_m: f32) -> f32 {
     (width_m * px_per_m).clamp(least_px, most_px)
 }
 
-/// Returns the pen or the fill of everything but streets.
+/// Returns the pen or the fill of a kind that is not a street.
 fn look(kind: Kind, px_per_m: f32) -> (Option<Pen>, Option<Ink>) {
     let flat = |ink, width| Pen {
         ink,

@@ -64,7 +64,7 @@ impl Area {
             && other.top < self.bottom
     }
 
-    /// Returns the part of the line from `a` to `b` that lies inside (Liang and Barsky 1984).
+    /// Returns the part of the line from `a` to `b` that lies in the area (Liang and Barsky 1984).
     pub(super) fn clip(&self, a: At, b: At) -> Option<(At, At)> {
         let (dx, dy) = (b.x - a.x, b.y - a.y);
         let (mut enter, mut leave) = (0.0_f32, 1.0_f32);

@@ -10,7 +10,7 @@ use super::{Anchor, At, Ink, Picture, Shape};
 
 /// The distance from one row to the next.
 const ROW_PX: f32 = 21.5;
-/// The width of a sample of each mark.
+/// The width of the example of each mark.
 const SAMPLE_PX: f32 = 44.0;
 
 /// The modes of travel and their names.

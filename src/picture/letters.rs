@@ -33,7 +33,7 @@ pub(super) struct Fonts {
     medium: Face<'static>,
 }
 
-/// Returns the fonts, if they can be read.
+/// Returns the embedded fonts, or `None` if they cannot be read.
 pub(super) fn fonts() -> Option<&'static Fonts> {
     static FONTS: LazyLock<Option<Fonts>> = LazyLock::new(|| {
         Some(Fonts {
@@ -263,7 +263,7 @@ impl Letter {
     }
 }
 
-/// Returns a pixel of which a colour covers a part, 0 to 255.
+/// Blends a colour over the pixel `under`; the colour covers `covered` of its 255 parts.
 fn mixed(under: PremultipliedColorU8, colour: [u8; 3], covered: u8) -> PremultipliedColorU8 {
     let mix = |over: u8, under: u8| {
         let sum =

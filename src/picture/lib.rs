@@ -183,14 +183,14 @@ pub struct At {
     pub y: f32,
 }
 
-/// The style of a line. Ends are round if it has dashes of no length, and flat otherwise.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pen {
     /// The colour of the line.
     pub ink: Ink,
     /// The width of the line, in pixels.
     pub width: f32,
-    /// The lengths of dashes and spaces in turn, in pixels; empty: a line without spaces.
+    /// The lengths of dashes and spaces in turn, in pixels; empty for a line without spaces.
     pub dashes: &'static [f32],
     /// Whether ends and corners are round.
     pub round: bool,
@@ -231,8 +231,8 @@ pub enum Shape {
         /// The ink that fills the shape.
         fill: Option<Ink>,
     },
-    /// Many lines, or many areas with holes, with the same look. An area is filled where its rings
-    /// wind around a point a number of times other than zero.
+    /// Many lines, or many areas with holes, with the same look. An area is filled by the rule of
+    /// non-zero winding numbers.
     Paths {
         /// The points of each line, or of each ring without its repeated last point.
         parts: Vec<Vec<At>>,

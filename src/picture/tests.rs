@@ -205,7 +205,7 @@ fn a_street_map_lies_under_the_path() {
     assert_eq!(png::png(&elsewhere).unwrap(), png::png(&without).unwrap());
 }
 
-/// Prints how long a path image on a map takes. Run it alone, with a release build.
+/// Prints the time to draw a path image on a map. Run it alone, with a release build.
 #[test]
 #[ignore = "a measurement"]
 fn measure_a_path_image_on_a_map() {

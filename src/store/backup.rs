@@ -28,9 +28,9 @@ pub enum BackupError {
     /// A row of the store cannot be read, or a row of the copy cannot be written.
     #[error("the copy failed")]
     Engine(#[from] EngineError),
-    /// A row of the store is corrupt.
-    #[error("the store holds a corrupt row")]
-    Corrupt(#[source] porchlight_ports::StoreError),
+    /// A row of the store is damaged.
+    #[error("the store holds a damaged row")]
+    Damaged(#[source] porchlight_ports::StoreError),
     /// The copy does not open or is incomplete.
     #[error("the copy is incomplete or does not open")]
     Unusable(#[source] Box<OpenError>),
@@ -180,7 +180,7 @@ struct CopyWriter<E> {
 impl<E: Engine> CopyWriter<E> {
     fn row(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<(), BackupError> {
         let (_, group_number) =
-            record::unseal(space, key, value.to_vec()).map_err(BackupError::Corrupt)?;
+            record::unseal(space, key, value.to_vec()).map_err(BackupError::Damaged)?;
         self.report.group_number = self.report.group_number.max(group_number);
         self.report.rows += 1;
         self.report.bytes += (key.len() + value.len()) as u64;

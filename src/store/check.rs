@@ -88,8 +88,8 @@ pub enum QuarantineError {
 }
 
 impl DamagedRow {
-    /// Returns whether the row is a privacy mark, without which a restriction, a suppression or a hold has
-    /// no effect.
+    /// Returns whether the row is a privacy mark, without which a restriction, a suppression or a
+    /// hold has no effect.
     #[must_use]
     pub fn is_privacy_mark(&self) -> bool {
         self.kind == kinds::PRIVACY_MARK
@@ -266,15 +266,15 @@ impl<E: Engine> LocalStore<E> {
 /// The changes of messages, each with the tenant of the message.
 type Changed = Vec<(Tenant, Update)>;
 
-/// Removes a row if it is damaged, or writes it again if other rows repeat it. Returns the changes of
-/// the messages that this ends, or `None` if the row is not damaged.
+/// Removes a row if it is damaged, or writes it again if other rows repeat it. Returns the changes
+/// of the messages that this ends, or `None` if the row is not damaged.
 fn remove_if_damaged(
     txn: &mut Txn<'_>,
     space: Space,
     key: Vec<u8>,
 ) -> StoreResult<Option<Changed>> {
     let is_damaged = match txn.as_read().get(space, &key) {
-        Err(StoreError::Corrupt(_)) => true,
+        Err(StoreError::Damaged(_)) => true,
         Err(error) => return Err(error),
         Ok(None) => return Ok(None),
         Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),
@@ -304,8 +304,8 @@ fn remove_if_damaged(
     Ok(Some(changed))
 }
 
-/// Ends a waiting message whose damaged body is removed, with all rows that list it, and returns the
-/// changes. If the message cannot be found, its endpoint's machine ends it when its turn comes.
+/// Ends a waiting message whose damaged body is removed, with all rows that list it, and returns
+/// the changes. If the message cannot be found, its endpoint's machine ends it when its turn comes.
 fn end_without_body(txn: &mut Txn<'_>, session_id: SessionId, number: u32) -> StoreResult<Changed> {
     let start = sessions::start_of(txn.as_read(), session_id);
     let Some(start) = readable(start, session_id, "the session of a message")? else {

@@ -120,13 +120,15 @@ impl Committer {
         })
     }
 
-    /// Queues an operation of the service itself, of about `bytes` bytes, and waits until its writes
-    /// are as durable as requested. A queued operation runs even if the caller stops waiting.
+    /// Queues an operation of the service itself, of about `bytes` bytes, and waits until its
+    /// writes are as durable as requested. A queued operation runs even if the caller stops
+    /// waiting.
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Overloaded`] if the queue is full, [`StoreError::Full`] if the disk is,
-    /// [`StoreError::Unavailable`] if the store is closed or failed, and the errors of `decide`.
+    /// Returns [`StoreError::Overloaded`] if the queue is full, [`StoreError::Full`] if the disk
+    /// is, [`StoreError::Unavailable`] if the store is closed or failed, and the errors of
+    /// `decide`.
     pub async fn run<T, F>(&self, bytes: usize, durability: Durability, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -225,8 +227,9 @@ impl Committer {
         self.run(1024, Durability::Synced, decide).await
     }
 
-    /// Writes small rows of the service itself. The next durable write makes them durable. For work that a crash of the
-    /// machine only repeats, so that it adds no syncs to those of the clients' writes.
+    /// Writes small rows of the service itself. The next durable write makes them durable. For work
+    /// that a crash of the machine only repeats, so that it adds no syncs to those of the clients'
+    /// writes.
     pub async fn write_unsynced<T, F>(&self, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -241,7 +244,7 @@ impl Committer {
         self.shared.lock().waiting.len()
     }
 
-    /// Fails if the store is closed or has failed.
+    /// Returns an error if the store is closed or has failed.
     pub fn check_open(&self) -> StoreResult<()> {
         match &self.shared.lock().closed {
             Some(closed) => Err(StoreError::unavailable(closed.clone())),

@@ -4,10 +4,10 @@
 //! ```text
 //! connection.rs      settings, connection, TLS, checks of the database, migrations
 //! statements.rs      prepares and runs statements: reads, writes, lightweight transactions
-//! layout.rs          where rows are and how long they live: slices of time, partitions of bounded size, times to live
+//! layout.rs          places and lifetimes of rows: slots of time, bounded partitions
 //! sessions.rs        starts, states, ends, insights and lists of sessions
 //! journal.rs         the journal, notes and snapshots
-//! work.rs            live sessions, sessions to score, and deletes of rows that lead to finished work
+//! work.rs            live sessions, sessions to score, deletes of rows that lead to finished work
 //! webhooks.rs        endpoints, outboxes, deliveries, and the relay of messages
 //! privacy.rs         erasures, and renewals of rows
 //! management.rs      keys, recorders, documents
@@ -16,7 +16,8 @@
 //! import.rs          importing the embedded store
 //! ```
 //!
-//! Each folder has a file of its name, whose head lists its files. The README of the crate has the decisions.
+//! Each folder has a file of its name, whose head lists its files. The README of the crate has the
+//! decisions.
 
 mod caches;
 mod connection;
@@ -59,8 +60,9 @@ use work::deletes::Deletes;
 
 /// The maximum number of threads that serve the database connections.
 const THREADS_MAX: usize = 4;
-/// One such thread serves this many processors: a statement crosses to another thread less often if there are few, and one
-/// thread executes about 20,000 statements per second (bench/results/2026-11-23-cluster.md).
+/// The number of processors that one thread of the store serves: a statement crosses to another
+/// thread less often if there are few, and one thread executes about 20,000 statements per second
+/// (bench/results/2026-11-23-cluster.md).
 const PROCESSORS_PER_THREAD: usize = 4;
 /// Deadline for operations of one session or message: phones are answered within five seconds
 /// (contract 9), and the rest of the request needs some of that.
@@ -205,8 +207,8 @@ impl CqlStore {
 
     /// Runs an operation to completion, even if the caller stops waiting.
     ///
-    /// The caller gets an answer within the deadline. If the deadline passes, the answer is an error and the operation
-    /// continues.
+    /// The caller gets an answer within the deadline. If the deadline passes, the answer is an
+    /// error and the operation continues.
     async fn run_to_completion<T, F>(
         &self,
         work: impl FnOnce(Arc<Inner>) -> F + Send,

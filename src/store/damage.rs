@@ -1,4 +1,4 @@
-//! Handling of unreadable rows: each affects only the object that it belongs to.
+//! Handling of damaged rows: each affects only the object that it belongs to.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +12,18 @@ use porchlight_schema::time::TimestampMs;
 use super::engine::Order;
 use super::txn::{Read, Row, Scan};
 
-/// The name of an unreadable body of a message in the log.
+/// The name of a damaged body of a message in the log.
 pub(crate) const BODY: &str = "the body of a message";
 
-/// Replaces an unreadable row of a session by `None`. Counts and logs it with the session's id.
+/// Replaces a damaged row of a session by `None`. Counts and logs it with the session's id.
 pub(crate) fn readable<T>(
     read: StoreResult<Option<T>>,
     session_id: SessionId,
     what: &'static str,
 ) -> StoreResult<Option<T>> {
     match read {
-        Err(error @ StoreError::Corrupt(_)) => {
-            Fact::Unreadable {
+        Err(error @ StoreError::Damaged(_)) => {
+            Fact::Damaged {
                 session_id,
                 what,
                 error: &error,
@@ -35,13 +35,13 @@ pub(crate) fn readable<T>(
     }
 }
 
-/// Replaces an unreadable row that belongs to no session by `None`. Counts and logs it.
+/// Replaces a damaged row that belongs to no session by `None`. Counts and logs it.
 pub(crate) fn skipped<T>(
     read: StoreResult<Option<T>>,
     what: &'static str,
 ) -> StoreResult<Option<T>> {
     match read {
-        Err(StoreError::Corrupt(row)) => {
+        Err(StoreError::Damaged(row)) => {
             report(what, &row);
             Ok(None)
         }
@@ -58,8 +58,8 @@ pub(crate) fn readable_rows(
     recovered_rows(read, scan, what, |_key| Ok(None))
 }
 
-/// Reads rows like [`readable_rows`]. `recover` receives the key of each damaged row and returns its
-/// payload if other rows repeat it.
+/// Reads rows like [`readable_rows`]. `recover` receives the key of each damaged row and returns
+/// its payload if other rows repeat it.
 pub(crate) fn recovered_rows(
     read: &dyn Read,
     scan: &Scan,
@@ -67,7 +67,7 @@ pub(crate) fn recovered_rows(
     recover: impl Fn(&[u8]) -> StoreResult<Option<Vec<u8>>>,
 ) -> StoreResult<Vec<Row>> {
     match read.rows(scan) {
-        Err(StoreError::Corrupt(_)) => {}
+        Err(StoreError::Damaged(_)) => {}
         read => return read,
     }
     // A damaged row ends a scan of payloads, but not one of keys.
@@ -86,7 +86,7 @@ pub(crate) fn recovered_rows(
         };
         for Row { key, .. } in rows {
             let payload = match read.get(scan.space, &key) {
-                Err(StoreError::Corrupt(row)) => {
+                Err(StoreError::Damaged(row)) => {
                     report(what, &row);
                     recover(&key)?
                 }
@@ -98,14 +98,14 @@ pub(crate) fn recovered_rows(
     Ok(found)
 }
 
-/// Lets the tenant of an unreadable outbox count as having work now, because damage in one outbox
-/// must not stop the others. On the embedded store, the actor of that tenant then sends the messages
-/// that can be read.
+/// Lets the tenant of a damaged outbox count as having work now, because damage in one outbox
+/// must not stop the others. On the embedded store, the actor of that tenant then sends the
+/// messages that can be read.
 pub(crate) fn due_despite_damage(
     first_due: StoreResult<Option<TimestampMs>>,
 ) -> StoreResult<Option<TimestampMs>> {
     match first_due {
-        Err(StoreError::Corrupt(row)) => {
+        Err(StoreError::Damaged(row)) => {
             report("an outbox", &row);
             Ok(Some(TimestampMs(0)))
         }
@@ -115,6 +115,6 @@ pub(crate) fn due_despite_damage(
 
 /// Counts and logs a row that belongs to no session. `row` names it as the error does.
 pub(crate) fn report(what: &'static str, row: &str) {
-    StoreMetrics::get().unreadable.increment(1);
-    tracing::error!(what, row, "stored data unreadable");
+    StoreMetrics::get().damaged.increment(1);
+    tracing::error!(what, row, "stored data damaged");
 }

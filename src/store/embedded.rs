@@ -57,7 +57,7 @@ pub struct OpenOptions {
 }
 
 /// The reason why a store did not open. This crate changed nothing; the engine may have truncated
-/// an unreadable part of its journal.
+/// a damaged part of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has opened the store.
@@ -166,8 +166,9 @@ impl EmbeddedStore {
         path.join(ENGINE_FOLDER).is_dir()
     }
 
-    /// Opens the store without running sessions, for commands that run while the server is down. The
-    /// store is locked until [`Self::unlock`]. Errors of the writer are returned to the callers.
+    /// Opens the store without running sessions, for commands that run while the server is down.
+    /// The store is locked until [`Self::unlock`]. Errors of the writer are returned to the
+    /// callers.
     ///
     /// # Errors
     ///
@@ -187,8 +188,8 @@ impl EmbeddedStore {
         path.join(KEYS_FOLDER).is_dir()
     }
 
-    /// Opens the data keys of the store, without which sessions can be neither read nor written. Other
-    /// rows, such as API keys and webhooks, need no data key. Blocks.
+    /// Opens the data keys of the store, without which sessions can be neither read nor written.
+    /// Other rows, such as API keys and webhooks, need no data key. Blocks.
     ///
     /// # Errors
     ///
@@ -200,8 +201,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier secrets are not needed
-    /// afterwards. A locked store does nothing. Blocks.
+    /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier
+    /// secrets are not needed afterwards. A locked store does nothing. Blocks.
     ///
     /// # Errors
     ///
@@ -275,7 +276,7 @@ pub(crate) fn open_engine(
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
         Err(_) => Err(OpenError::Engine(
             path.to_path_buf(),
-            EngineError::Corrupt("fjall panicked over its files".to_owned()),
+            EngineError::Damaged("fjall panicked over its files".to_owned()),
         )),
     }
 }
@@ -302,7 +303,7 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
     }
     let has_engine = folder.try_exists()?;
     match Acknowledged::open(path)? {
-        // The engine has been there once: it is lost.
+        // The store has had an engine, which is lost.
         Some(acknowledged) if acknowledged.number() > 0 => return Ok(()),
         // If the file is damaged but an engine exists, it is unknown whether anything was
         // acknowledged.
@@ -434,7 +435,8 @@ mod tests {
     fn an_interrupted_first_start_starts_again() {
         let path = folder("cut-off");
         let (engine, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
-        // As it is left with a journal and no version file; without an engine; and with an empty number.
+        // As it is left with a journal and no version file; without an engine; and with an empty
+        // number.
         let journal = || {
             drop(Acknowledged::create(&path, 0).unwrap());
             std::fs::create_dir_all(&engine).unwrap();

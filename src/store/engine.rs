@@ -128,8 +128,8 @@ pub enum EngineError {
     #[error("the storage engine failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A block does not match its checksum.
-    #[error("a block of the storage engine is corrupt: {0}")]
-    Corrupt(String),
+    #[error("a block of the storage engine is damaged: {0}")]
+    Damaged(String),
 }
 
 /// Called with each key and value of a scan until it breaks.
@@ -150,8 +150,8 @@ pub trait Engine: Send + Sync + 'static {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError>;
 
-    /// Visits the keys of a range in order, with values that the caller must not use. `visit` must not
-    /// call the engine.
+    /// Visits the keys of a range in order, with values that the caller must not use. `visit` must
+    /// not call the engine.
     fn scan_keys(
         &self,
         space: Space,
@@ -182,7 +182,8 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Makes removed rows unreadable in the files. Rewriting the files takes as long as reading and writing the whole store.
+    /// Makes removed rows unreadable in the files. Rewriting the files takes as long as reading and
+    /// writing the whole store.
     fn purge(&self) -> Result<(), EngineError>;
 
     /// Returns whether [`Self::purge`] rewrites the files, for which it needs as much space again.
@@ -190,7 +191,8 @@ pub trait Engine: Send + Sync + 'static {
         true
     }
 
-    /// Returns the number of the data key that seals the rows of the session with these bytes of its id, if any does.
+    /// Returns the number of the data key that seals the rows of the session with these bytes of
+    /// its id, if any does.
     fn data_key(&self, _session: [u8; 16]) -> Result<Option<u64>, EngineError> {
         Ok(None)
     }

@@ -1,6 +1,6 @@
 //! Migration from the embedded store to a CQL cluster. A repeated migration skips imported
-//! sessions. Everything is read back and compared through the ports that the service uses. A cluster with data that the
-//! embedded store does not have is refused before anything is written.
+//! sessions. Everything is read back and compared through the ports that the service uses. A
+//! cluster with data that the embedded store does not have is refused before anything is written.
 
 mod cluster;
 
@@ -128,8 +128,8 @@ pub async fn migrate(
         done = moved.into_iter().fold(done, Migrated::plus);
         progress(&done);
     }
-    // Sessions that have ended do not change, but other data does. It comes last, so that a server may use the
-    // embedded store between a run that was interrupted and the next one.
+    // Sessions that have ended do not change, but other data does. It comes last, so that a server
+    // may use the embedded store between a run that was interrupted and the next one.
     let customers = import_customers(from, to).await?;
     import_requests(from, to).await?;
     import_recorders(from, to).await?;
@@ -159,13 +159,13 @@ fn treatment(table: u8) -> Option<Treatment> {
         b'y' | b'w' | b'W' | b'i' | b'b' => Some(Treatment::Copied),
         // Webhooks, organizations, API keys, recorders, documents.
         b'h' | b'g' | b'k' | b'R' | b'#' => Some(Treatment::Copied),
-        // Lists of sessions by state, tenant, delivery and rider; keys by age; ids of messages and keys;
-        // the outboxes.
+        // Lists of sessions by state, tenant, delivery and rider; keys by age; ids of messages and
+        // keys; the outboxes.
         b'l' | b'c' | b't' | b'd' | b'r' | b'I' | b'M' | b'K' | b'o' | b'q' | b'u' | b'z'
         | b'F' => Some(Treatment::Derived),
-        // The missing numbers of a journal are found again, and snapshots are written again. A deleted webhook has
-        // nothing left to send. The check value of the key, the last backup and the data keys belong to one
-        // store.
+        // The missing numbers of a journal are found again, and snapshots are written again. A
+        // deleted webhook has nothing left to send. The check value of the key, the last backup and
+        // the data keys belong to one store.
         b'J' | b'a' | b'x' | b'Z' | b'B' | b'X' => Some(Treatment::Left),
         _ => None,
     }
@@ -218,11 +218,11 @@ async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
 /// Returns the 32 bytes after the first byte of a key.
 fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
-    hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
+    hash.ok_or_else(|| StoreError::Damaged("a key that is no hash".to_owned()))
 }
 
-/// Imports organizations, keys, webhooks and learned places, and compares all but the places, which sessions of other
-/// runs may have changed.
+/// Imports organizations, keys, webhooks and learned places, and compares all but the places, which
+/// sessions of other runs may have changed.
 async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
     let mut done = Migrated::default();
     for organization in from.organizations().await? {
@@ -276,7 +276,7 @@ async fn import_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Mig
     for row in rows(from, vec![b'#']).await? {
         let key = row.key.get(1..).unwrap_or_default();
         let (collection, key) = Collection::split_key(key)
-            .ok_or_else(|| StoreError::Corrupt("a document of an unknown kind".to_owned()))?;
+            .ok_or_else(|| StoreError::Damaged("a document of an unknown kind".to_owned()))?;
         to.import_document(collection, key, &row.payload).await?;
     }
     Ok(())
@@ -331,7 +331,7 @@ async fn read_session(from: &EmbeddedStore, start: SessionStart) -> StoreResult<
     for message in from.messages(session_id).await? {
         let detail = from.delivery(message.tenant, message.id).await?;
         let detail =
-            detail.ok_or_else(|| StoreError::Corrupt("a message that is not listed".to_owned()))?;
+            detail.ok_or_else(|| StoreError::Damaged("a message that is not listed".to_owned()))?;
         messages.push((message, detail.row, detail.attempts));
     }
     let needs_rescoring = from
@@ -381,7 +381,8 @@ async fn compare(
     let messages = from.messages(session_id).await?;
     require_equal(messages == to.messages(session_id).await?, "a message")?;
     for message in &messages {
-        // Their status follows from these and from the webhook, which is imported and compared later.
+        // Their status follows from these and from the webhook, which is imported and compared
+        // later.
         let there = to.delivery(message.tenant, message.id).await?;
         let there = there.map(|detail| (detail.row, detail.attempts));
         let here = from.delivery(message.tenant, message.id).await?;

@@ -33,10 +33,10 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, group_number:
     payload
 }
 
-/// Returns the error for a corrupt row, named by its space and key. Keys contain only ids, times
+/// Returns the error for a damaged row, named by its space and key. Keys contain only ids, times
 /// and hashes.
-pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
-    StoreError::Corrupt(format!(
+pub(crate) fn damaged(space: Space, key: &[u8], what: &str) -> StoreError {
+    StoreError::Damaged(format!(
         "{} row {}: {what}",
         space.as_str(),
         hex::encode(key)
@@ -56,13 +56,13 @@ pub(crate) fn is_sound(space: Space, key: &[u8], value: &[u8]) -> bool {
 pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResult<(Vec<u8>, u64)> {
     let (sealed, stored) = value
         .split_last_chunk::<4>()
-        .ok_or_else(|| corrupt(space, key, "too short"))?;
+        .ok_or_else(|| damaged(space, key, "too short"))?;
     if checksum(space, key, sealed) != u32::from_be_bytes(*stored) {
-        return Err(corrupt(space, key, "checksum does not match"));
+        return Err(damaged(space, key, "checksum does not match"));
     }
     let (payload, group_number) = sealed
         .split_last_chunk::<8>()
-        .ok_or_else(|| corrupt(space, key, "too short"))?;
+        .ok_or_else(|| damaged(space, key, "too short"))?;
     let (length, group_number) = (payload.len(), u64::from_be_bytes(*group_number));
     value.truncate(length);
     Ok((value, group_number))
@@ -96,9 +96,9 @@ pub(crate) fn decode<T: DeserializeOwned>(
 ) -> StoreResult<T> {
     match payload.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
-            .map_err(|error| corrupt(space, key, &format!("does not decode: {error}"))),
-        Some((format, _)) => Err(corrupt(space, key, &format!("unknown format {format}"))),
-        None => Err(corrupt(space, key, "empty")),
+            .map_err(|error| damaged(space, key, &format!("does not decode: {error}"))),
+        Some((format, _)) => Err(damaged(space, key, &format!("unknown format {format}"))),
+        None => Err(damaged(space, key, "empty")),
     }
 }
 

@@ -1,15 +1,15 @@
-//! An engine that seals the rows which hold personal data, so that an erasure destroys a key instead
-//! of rewriting every file that ever held the data.
+//! An engine that seals the rows which hold personal data, so that an erasure destroys a key
+//! instead of rewriting every file that ever held the data.
 //!
 //! Each session has a data key, which seals its rows. When the row of its start is removed, the
 //! session's key is destroyed, and its rows are unreadable in memory tables, tables and journals of
 //! the engine below. Rows that belong to no session have a key each ([`owner`]). The keys are in
 //! files of their own ([`data_keys`]), because the engine never overwrites anything in place.
 //!
-//! A row says which key sealed it ([`value`]). Bookkeeping rows are written in the batch that causes
-//! them: the next unused key, and the keys to be destroyed once that batch is durable. After a crash
-//! the first synced batch destroys the latter. Rows that an earlier version wrote are not sealed; while there may
-//! be any, an erasure rewrites the files of the engine as before.
+//! A row says which key sealed it ([`value`]). Bookkeeping rows are written in the batch that
+//! causes them: the next unused key, and the keys to be destroyed once that batch is durable. After
+//! a crash the first synced batch destroys the latter. Rows that an earlier version wrote are not
+//! sealed; while there may be any, an erasure rewrites the files of the engine as before.
 
 mod batch;
 mod bookkeeping;
@@ -62,12 +62,13 @@ pub struct SealedEngine<E> {
 enum Opened {
     /// The value as the caller reads it.
     Value(Vec<u8>),
-    /// The key of this stored value was destroyed: the row was removed, or replaced since it was read.
+    /// The key of this stored value was destroyed: the row was removed, or replaced since it was
+    /// read.
     Destroyed(Vec<u8>),
 }
 
-/// Returns the number of the key that sealed a stored value, or `None` if it is not sealed. The number
-/// of a damaged value may be wrong.
+/// Returns the number of the key that sealed a stored value, or `None` if it is not sealed. The
+/// number of a damaged value may be wrong.
 fn key_number(value: &[u8]) -> Option<u64> {
     value::number(record::parts(value)?.0)
 }
@@ -98,8 +99,8 @@ impl<E: Engine> SealedEngine<E> {
         &self.inner
     }
 
-    /// Opens the data keys in the store's folder. The next synced batch destroys the keys that a crash
-    /// has left. Later calls do nothing.
+    /// Opens the data keys in the store's folder. The next synced batch destroys the keys that a
+    /// crash has left. Later calls do nothing.
     ///
     /// # Errors
     ///
@@ -144,7 +145,8 @@ impl<E: Engine> SealedEngine<E> {
         Ok(())
     }
 
-    /// Seals the root key with the first secret, unless that one has sealed it. A locked engine does nothing.
+    /// Seals the root key with the first secret, unless that one has sealed it. A locked engine
+    /// does nothing.
     ///
     /// # Errors
     ///
@@ -190,8 +192,8 @@ impl<E: Engine> SealedEngine<E> {
         Ok(false)
     }
 
-    /// Returns whether a write of a row with personal data needs the keys: it seals the row, or removes a
-    /// sealed one.
+    /// Returns whether a write of a row with personal data needs the keys: it seals the row, or
+    /// removes a sealed one.
     fn needs_key(&self, write: &Write) -> Result<bool, EngineError> {
         if write.value.is_some() {
             return Ok(true);
@@ -200,7 +202,8 @@ impl<E: Engine> SealedEngine<E> {
         Ok(stored.as_deref().and_then(key_number).is_some())
     }
 
-    /// Opens a stored value. A value whose key is damaged comes back without its last byte, so that its checksum fails.
+    /// Opens a stored value. A value whose key is damaged comes back without its last byte, so that
+    /// its checksum fails.
     fn open(&self, space: Space, key: &[u8], mut value: Vec<u8>) -> Result<Opened, EngineError> {
         if key_owner(space, key) == KeyOwner::None {
             return Ok(Opened::Value(value));
@@ -227,7 +230,8 @@ impl<E: Engine> SealedEngine<E> {
         })))
     }
 
-    /// Reads a row, of which this value with a destroyed key was `seen`. The row does not exist if it still has that value.
+    /// Reads a row, of which this value with a destroyed key was `seen`. The row does not exist if
+    /// it still has that value.
     fn read(
         &self,
         space: Space,
@@ -249,8 +253,8 @@ impl<E: Engine> SealedEngine<E> {
 }
 
 impl SealedEngine<FjallEngine> {
-    /// Visits all rows as they are stored at one time, and returns the files of the keys in the store's folder of the same
-    /// time. Later commits change neither.
+    /// Visits all rows as they are stored at one time, and returns the files of the keys in the
+    /// store's folder of the same time. Later commits change neither.
     pub(crate) fn visit_all<E: From<EngineError>>(
         &self,
         folder: Option<&Path>,
@@ -365,7 +369,8 @@ impl<E: Engine> Engine for SealedEngine<E> {
         self.inner.resume()
     }
 
-    /// Destroys and syncs the keys of removed rows. Rewrites the files only if they may hold rows that are not sealed.
+    /// Destroys and syncs the keys of removed rows. Rewrites the files only if they may hold rows
+    /// that are not sealed.
     fn purge(&self) -> Result<(), EngineError> {
         let Some(sealing) = self.sealing.get() else {
             return self.inner.purge();

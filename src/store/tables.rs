@@ -46,6 +46,7 @@
 //! | `B` | when the last good backup was made | | time |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
+pub(crate) mod damaged;
 pub mod deliveries;
 pub(crate) mod documents;
 pub mod endpoints;
@@ -69,7 +70,6 @@ pub mod session_index;
 pub mod sessions;
 pub mod snapshots;
 pub(crate) mod to_score;
-pub(crate) mod unreadable;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;

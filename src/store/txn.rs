@@ -17,7 +17,7 @@ use super::record;
 impl From<EngineError> for StoreError {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Corrupt(what) => Self::Corrupt(what),
+            EngineError::Damaged(what) => Self::Damaged(what),
             EngineError::Failed(_) => Self::unavailable(error),
         }
     }
@@ -45,8 +45,8 @@ pub struct Scan {
     pub rows_max: usize,
     /// The scan ends after the row with which the payloads reach this many bytes.
     pub bytes_max: usize,
-    /// Whether rows are returned without their payloads and without a check: for rows that are fully
-    /// described by their key, and that can be removed even when they are damaged.
+    /// Whether rows are returned without their payloads and without a check: for rows that are
+    /// fully described by their key, and that can be removed even when they are damaged.
     pub keys_only: bool,
 }
 

@@ -95,8 +95,9 @@ const REFUSED_V4: [(Ipv4Addr, u32); 18] = [
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
-/// IPv6 blocks within 2000::/3 that are not public: IETF protocol assignments with Teredo and ORCHID (RFC 2928),
-/// documentation (RFC 3849, RFC 9637), 6to4 (RFC 3056), the closed 6bone (RFC 3701), AS112 (RFC 7534).
+/// IPv6 blocks within 2000::/3 that are not public: IETF protocol assignments with Teredo and
+/// ORCHID (RFC 2928), documentation (RFC 3849, RFC 9637), 6to4 (RFC 3056), the closed 6bone (RFC
+/// 3701), AS112 (RFC 7534).
 const REFUSED_V6: [(Ipv6Addr, u32); 6] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0x0db8, 0, 0, 0, 0, 0, 0), 32),
@@ -188,7 +189,7 @@ mod tests {
             "3fff:1000::1",
         ];
         let private = [
-            // This network, private, CGNAT, loopback, link-local with metadata, benchmarking.
+            // "This network", private, CGNAT, loopback, link-local with metadata, benchmarking.
             "0.0.0.0",
             "0.1.2.3",
             "10.0.0.1",
@@ -237,7 +238,8 @@ mod tests {
             "4000::1",
             "5f00::1",
             "1fff::1",
-            // IPv4 inside: compatible, mapped, translated, NAT64 of both kinds, 6to4, Teredo, ISATAP.
+            // IPv4 inside: compatible, mapped, translated, NAT64 of both kinds, 6to4, Teredo,
+            // ISATAP.
             "::127.0.0.1",
             "::8.8.8.8",
             "::ffff:127.0.0.1",

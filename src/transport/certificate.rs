@@ -1,5 +1,5 @@
-//! Parses the expiry and the two names of a certificate: the only fields of X.509 (RFC 5280, section
-//! 4.1) that this crate parses.
+//! Parses the expiry and the two names of a certificate: the only fields of X.509 (RFC 5280,
+//! section 4.1) that this crate parses.
 
 use porchlight_schema::time::TimestampMs;
 

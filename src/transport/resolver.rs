@@ -219,8 +219,8 @@ impl DnsResolver {
         }
     }
 
-    /// Queries the resolver for the name servers of the root, for which it does not need the customer's
-    /// servers. Concurrent calls share the result.
+    /// Queries the resolver for the name servers of the root, for which it does not need the
+    /// customer's servers. Concurrent calls share the result.
     async fn canary(&self) -> Canary {
         let mut last = self.canary.lock().await;
         let fresh = Duration::from_millis(CANARY_FRESH_MS);

@@ -39,7 +39,8 @@ impl Entropy for SystemEntropy {
 ///
 /// # Panics
 ///
-/// The operating system provides no randomness: nothing created then could be trusted.
+/// Panics if the operating system provides no randomness, because nothing created without it could
+/// be trusted.
 #[expect(
     clippy::expect_used,
     reason = "without randomness no key or secret may be made"

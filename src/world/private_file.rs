@@ -54,7 +54,8 @@ pub fn sync_folders(folder: &Path) -> io::Result<()> {
 /// Returns an error if the file cannot be written.
 pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let half = folder.join(format!("{name}.{}", std::process::id()));
-    // An earlier process with the same number may have been killed here: in a container all have the number 1.
+    // An earlier process with the same number may have been killed here: in a container all have
+    // the number 1.
     match std::fs::remove_file(&half) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

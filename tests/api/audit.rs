@@ -310,7 +310,7 @@ async fn wait_for_status(server: &Server, key: &str, status: u16) {
 }
 
 #[actix::test]
-async fn an_unreadable_row_of_a_log_stops_only_its_own_organization() {
+async fn a_damaged_row_of_a_log_stops_only_its_own_organization() {
     let server = Server::start().await;
     let log = server.service.audit().unwrap();
     let heads = Collection::of_tenant(DocumentKind::AuditHead, tenant_of(&server).await);

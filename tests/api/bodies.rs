@@ -176,7 +176,7 @@ async fn a_slow_body_is_cut_off() {
                 "{path}: {answer}"
             );
         }
-        // Its permits are free again.
+        // The permits of the body are free again.
         assert_eq!(
             server
                 .post(&telemetry(&session.id), &session.token, &batch(0))
@@ -204,7 +204,8 @@ async fn answer_while(stream: &mut TcpStream, drip: Option<Duration>) -> String 
     panic!("the connection stays open")
 }
 
-/// A refusal that needs no body is answered without reading it, and reaches a client that is still sending.
+/// A refusal that needs no body is answered without reading it, and reaches a client that is still
+/// sending.
 #[actix::test]
 async fn a_refusal_reaches_a_client_that_is_still_sending() {
     let server = Server::start().await;
@@ -235,8 +236,9 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
     server.stop().await;
 }
 
-/// A client sends the head of a request and the beginning of a chunk, and nothing more, or drips bytes. The answer does not
-/// depend on the body, or comes when the body is overdue; then the connection ends within a few seconds.
+/// A client sends the head of a request and the beginning of a chunk, and nothing more, or drips
+/// bytes. The answer does not depend on the body, or comes when the body is overdue; then the
+/// connection ends within a few seconds.
 #[actix::test]
 async fn an_unread_chunked_body_does_not_keep_its_connection() {
     let server = Server::with(Settings {

@@ -302,7 +302,7 @@ async fn late_data_changes_the_events_of_new_clients_only() {
     expected.sort_by_key(|event| (event["tStart"].to_string(), event["type"].to_string()));
     assert_eq!(events_of(&new), expected);
     assert_ne!(events_of(&again), expected);
-    // Both end with the same numbers, so that either is answered with 204 when it connects again.
+    // Both streams end with the same numbers, so that either client gets 204 when it reconnects.
     let ends = |messages: &[Message]| {
         messages
             .iter()

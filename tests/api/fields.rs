@@ -212,7 +212,7 @@ async fn an_invalid_sample_is_named_and_refuses_its_batch() {
             "{body}"
         );
     }
-    // No part of it was stored: the number is free.
+    // No part of the batch was stored, so its number is free.
     let taken = server
         .post(
             &telemetry(&session.id),

@@ -2,6 +2,7 @@
 //! status.
 
 mod access;
+mod damaged;
 mod faults;
 mod hold;
 mod order;
@@ -9,7 +10,6 @@ mod removal;
 mod restricted;
 mod retention;
 mod trail;
-mod unreadable;
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! written: recorders, reviews, privacy requests and their marks, erasures, the audit log, the last
 //! backup.
 //!
-//! `tests/fixtures/later`, written on 22 November 2026, holds the rows and the answers of the API about them. It is never changed;
-//! new kinds get a folder of their own:
+//! `tests/fixtures/later`, written on 22 November 2026, holds the rows and the answers of the API
+//! about them. It is never changed; new kinds get a folder of their own:
 //!
 //! ```sh
 //! PORCHLIGHT_FIXTURES=$PWD/tests/fixtures/later cargo test --test api stored_rows -- --ignored

@@ -77,7 +77,7 @@ fn a_backup_is_verified_restored_and_remembered() {
     );
     server.stop();
 
-    // Nothing is replaced.
+    // A restore does not replace an existing store.
     let stderr = failed(restore(&copy, &folder.store()));
     assert!(stderr.contains("is not empty"), "{stderr}");
 
@@ -96,7 +96,7 @@ fn a_backup_is_verified_restored_and_remembered() {
     let left: Vec<_> = fs::read_dir(target.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 
-    // An empty folder may be there.
+    // A restore accepts an empty folder as its target.
     fs::create_dir(target.store()).unwrap();
     let stdout = successful(restore(&copy, &target.store()));
     assert!(stdout.contains("rows verified"), "{stdout}");

@@ -468,7 +468,8 @@ fn simulated_seed(arguments: &[&str]) -> u64 {
         .unwrap()
 }
 
-/// Otherwise the second run's deliveries would be copies of the first one's, and look like fraud.
+/// Without a random seed, the second run's deliveries would be copies of the first run's, and look
+/// like fraud.
 #[test]
 fn simulated_deliveries_vary_without_a_seed() {
     assert_ne!(simulated_seed(&[]), simulated_seed(&[]));

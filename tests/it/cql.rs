@@ -24,8 +24,8 @@ const SESSIONS_KNOWN_AFTER: Duration = Duration::from_secs(25);
 /// The number of sessions without telemetry and without webhooks whose statements are counted.
 const SESSIONS: u32 = 50;
 
-/// Opens the store of a keyspace as a command does, while other processes serve from it. Uses only `datacenter` if
-/// given.
+/// Opens the store of a keyspace as a command does, while other processes serve from it. Uses only
+/// `datacenter` if given.
 pub(crate) async fn open_as_command(
     server: &CqlServer,
     keyspace: &str,
@@ -47,8 +47,8 @@ pub(crate) async fn open_as_command(
     opened.unwrap()
 }
 
-/// Returns the acknowledged batches that are not in the journal, each as a session's id and a number.
-/// Asserts that those in the journal have their acknowledged body.
+/// Returns the acknowledged batches that are not in the journal, each as a session's id and a
+/// number. Asserts that those in the journal have their acknowledged body.
 pub(crate) async fn missing(store: &CqlStore, sent: &[Sent]) -> Vec<(String, u32)> {
     let mut missing = Vec::new();
     for session in sent {
@@ -69,8 +69,8 @@ pub(crate) async fn missing(store: &CqlStore, sent: &[Sent]) -> Vec<(String, u32
     missing
 }
 
-/// Asserts that every acknowledged batch is in the journal, with its acknowledged body, as read through
-/// this store.
+/// Asserts that every acknowledged batch is in the journal, with its acknowledged body, as read
+/// through this store.
 pub(crate) async fn check_journal_in(store: &CqlStore, sent: &[Sent]) {
     let missing = missing(store, sent).await;
     assert!(missing.is_empty(), "acknowledged and missing: {missing:?}");

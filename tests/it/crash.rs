@@ -59,8 +59,8 @@ pub(crate) async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Va
     insights
 }
 
-/// Kills and restarts the server `crashes` times at random moments, while phones send. Returns the sent sessions and
-/// their insights.
+/// Kills and restarts the server `crashes` times at random moments, while phones send. Returns the
+/// sent sessions and their insights.
 pub(crate) fn run_with_crashes(
     folder: &Folder,
     variables: &[(&str, &str)],

@@ -210,7 +210,8 @@ fn every_alert_links_to_the_runbook_and_a_dashboard() {
     }
 }
 
-/// Returns whether a name of the table of alerts means this alert; `…` stands for any part of a name.
+/// Returns whether a name of the table of alerts means this alert; `…` stands for any part of a
+/// name.
 fn names_alert(pattern: &str, alert: &str) -> bool {
     match pattern.split_once('…') {
         Some((start, end)) => alert.starts_with(start) && alert.ends_with(end),

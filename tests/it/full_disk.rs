@@ -3,7 +3,8 @@
 //! space is freed.
 //!
 //! The disk is a small tmpfs. Mounting it needs rights that not every machine gives to tests:
-//! `PORCHLIGHT_TMPFS=required` fails without them, and otherwise the test prints that it was skipped.
+//! `PORCHLIGHT_TMPFS=required` fails without them, and otherwise the test prints that it was
+//! skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Tests several nodes of the real binary on a real CQL server: each takes the shards that the
 //! others lose or release. They and their databases occupy the machine for minutes: run by
-//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it nodes::`, as `.ci/run` does, and skipped
-//! otherwise.
+//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it nodes::`, as `.ci/run` does, and
+//! skipped otherwise.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::free_address::free_address;
 use crate::phone::{Client, Sent, ServerUrl};
 use crate::server::{Folder, Server, block_on, http};
 
-/// The number of deliveries in progress when a node goes.
+/// The number of deliveries in progress when a node is killed or stopped.
 const PHONES: u64 = 6;
 /// The number of deliveries through two nodes: each belongs to the node that receives it with a
 /// chance of one half, and some must belong to the other.

@@ -17,8 +17,8 @@ pub(crate) fn open_store(path: &Path) -> anyhow::Result<Arc<EmbeddedStore>> {
     Ok(store)
 }
 
-/// Returns the names of the needles that any readable row of the store contains. The store is opened
-/// with the keys next to it.
+/// Returns the names of the needles that any readable row of the store contains. The store is
+/// opened with the keys next to it.
 pub(crate) async fn revealed(path: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let store = open_store(path).unwrap();
     let mut names = Vec::new();

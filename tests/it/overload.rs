@@ -231,7 +231,6 @@ fn a_triple_load_is_refused_without_losing_accepted_batches() {
     server.stop();
 }
 
-/// Returns a minute of fixes: enough work that requests overlap.
 /// Returns `text` between `before` and `after`, as often as 8 MB can hold it, packed with gzip.
 fn repeated(before: &str, text: &str, after: &str) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());

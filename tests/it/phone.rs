@@ -1,4 +1,4 @@
-//! Phones that send simulated deliveries and never give up.
+//! Phones that send simulated deliveries and retry without a limit.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};

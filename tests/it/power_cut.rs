@@ -1,9 +1,11 @@
 //! Cuts the power of a disk with a volatile write cache, again and again, while phones send. After
-//! each cut the server starts on the data that the disk kept, and every acknowledged batch is there.
-//! On a disk whose `fdatasync` does nothing, acknowledged batches are lost: the test would notice.
+//! each cut the server starts on the data that the disk kept, and every acknowledged batch is
+//! there. On a disk whose `fdatasync` does nothing, acknowledged batches are lost: the test would
+//! notice.
 //!
-//! The disk is `power_cut/volatile_disk.c`, preloaded into the real server. `PORCHLIGHT_POWER_CUTS=300`
-//! cuts more often than the default of 5 times; `PORCHLIGHT_SEED` repeats a campaign.
+//! The disk is `power_cut/volatile_disk.c`, preloaded into the real server.
+//! `PORCHLIGHT_POWER_CUTS=300` cuts more often than the default of 5 times; `PORCHLIGHT_SEED`
+//! repeats a campaign.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +47,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Compiles the disk.
+/// Compiles the library that simulates the disk, and returns its path.
 fn library() -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/power_cut/volatile_disk.c");
@@ -107,8 +109,8 @@ impl Disk {
         Server::start(&self.folder, &variables)
     }
 
-    /// Replaces the store's folder by the data that the disk kept: the synced data, and of each file
-    /// a random beginning of the data that was not synced.
+    /// Replaces the store's folder by the data that the disk kept: the synced data, and of each
+    /// file a random beginning of the data that was not synced.
     fn cut(&self, server: Server, chance: &mut Chance) {
         server.kill();
         let (store, shadow) = (self.folder.store(), self.shadow());
@@ -252,8 +254,8 @@ fn send_and_cut(disk: &Disk, round: u64, chance: &mut Chance) -> Vec<Acknowledge
     phones.join().unwrap().into_iter().flatten().collect()
 }
 
-/// Returns the number of acknowledged batches that the store does not have. Panics if it has another
-/// body. A store that refuses to open has lost all of them.
+/// Returns the number of acknowledged batches that the store does not have. Panics if it has
+/// another body. A store that refuses to open has lost all of them.
 fn missing(disk: &Disk, sent: &[Acknowledged]) -> usize {
     let all = sent.iter().map(|(_, batches)| batches.len()).sum();
     let store = match open_store(&disk.folder.store()) {

@@ -62,7 +62,8 @@ fn unpack(release: &str, archive: &str, folder: &Folder) {
     assert!(unpacked.unwrap().success());
 }
 
-/// Expects no events of a snapshot whose format the service no longer reads: it builds the session from the journal instead.
+/// Expects no events of a snapshot whose format the service no longer reads: it builds the session
+/// from the journal instead.
 fn without_old_snapshots(found: &Value, mut expected: Value) -> Value {
     let sessions = expected.get_mut("sessions").and_then(Value::as_object_mut);
     for (id, session) in sessions.into_iter().flatten() {

@@ -110,7 +110,8 @@ fn the_periodic_pass_renews_sessions_under_a_hold() {
     first.stop();
     let before = block_on(keyspace.lives_days(&ids));
     assert!(before.iter().all(|&days| days < 5), "{before:?}");
-    // To the new server, less than half of the life is left to the rows. Its first pass is after ten seconds.
+    // To the new server, less than half of the life is left to the rows. Its first pass is after
+    // ten seconds.
     let second = keyspace.serve("90d");
     let lives = block_on(async {
         loop {

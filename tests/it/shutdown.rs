@@ -1,4 +1,5 @@
-//! Tests SIGTERM and SIGHUP: refuse, finish the work in flight, write all data, and exit successfully.
+//! Tests SIGTERM and SIGHUP: refuse, finish the work in flight, write all data, and exit
+//! successfully.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

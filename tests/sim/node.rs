@@ -1,4 +1,5 @@
-//! One life of the node: the real service, registry, actors and scoring pool, on one thread in virtual time.
+//! One life of the node: the real service, registry, actors and scoring pool, on one thread in
+//! virtual time.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};

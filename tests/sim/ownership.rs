@@ -21,8 +21,8 @@ const SETTLED_MS: u64 = 250_000;
 /// The time for which the settled cluster is observed.
 const REST_MS: u64 = 30_000;
 /// The time from a kill until all shards are owned again, by clocks that may run a tenth slow:
-/// `DEAD_AFTER_MS` without a heartbeat; a read each that shows the last heartbeat, its absence and the
-/// mark; the claims. Each read waits for a tick.
+/// `DEAD_AFTER_MS` without a heartbeat; a read each that shows the last heartbeat, its absence and
+/// the mark; the claims. Each read waits for a tick.
 const FAILOVER_MS: u64 =
     DEAD_AFTER_MS * 10 / 9 + 3 * (MEMBERS_READ_MS * 10 / 9 + TICK_MS_MAX) + 1_000;
 

@@ -56,9 +56,9 @@ pub(crate) enum Death {
     Killed,
     /// Unsynced data is lost.
     PowerLost,
-    /// The disk fails after this many more groups; the process gives up when it notices.
+    /// The disk fails after this many more groups; the process exits when it notices.
     DiskFails(u64),
-    /// The process is asked to stop, and does.
+    /// The process drains on request, and ends.
     Drained,
 }
 

@@ -1,4 +1,5 @@
-//! Tests in which order and how fast ended sessions are scored if each call to the store takes time.
+//! Tests in which order and how fast ended sessions are scored if each call to the store takes
+//! time.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ fn silence_injected_panics() {
         let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let text = panic.payload_as_str().unwrap_or_default();
-            // A corrupted snapshot panics in the machine itself.
+            // A damaged snapshot panics in the machine itself.
             let in_machine = panic
                 .location()
                 .is_some_and(|place| place.file().contains("actors/core/src/session.rs"));

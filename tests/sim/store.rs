@@ -82,9 +82,9 @@ pub(crate) fn subject(session_id: SessionId) -> u64 {
     u128::from_be_bytes(session_id.to_bytes()) as u64
 }
 
-/// Corrupts a snapshot so that it restores and then panics at the first batch, where arithmetic is
+/// Damages a snapshot so that it restores and then panics at the first batch, where arithmetic is
 /// checked: its last field, the count of batches since the last snapshot, gets the maximum value.
-fn corrupt(state: &mut Vec<u8>) {
+fn damage(state: &mut Vec<u8>) {
     let last = state.pop();
     assert_eq!(last, Some(0), "a snapshot ends with a count of 0");
     state.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
@@ -414,7 +414,7 @@ impl Snapshots for FaultyStore {
             && chance.permille(self.fault_rates.bad_snapshot)
             && !self.has_no_faults()
         {
-            corrupt(&mut snapshot.state);
+            damage(&mut snapshot.state);
         }
         Ok(found)
     }

@@ -163,7 +163,7 @@ async fn an_operation_that_fails_leaves_nothing_behind() {
             txn.put(Space::State, key(), value.to_vec());
             txn.put(Space::State, key(), [value, b"!"].concat());
             if fails {
-                return Err(StoreError::Corrupt("ordered".to_owned()));
+                return Err(StoreError::Damaged("ordered".to_owned()));
             }
             Ok(())
         })
@@ -204,7 +204,7 @@ async fn snapshots_wait_for_no_sync_and_batches_survive_without_them() {
 }
 
 #[tokio::test]
-async fn a_corrupt_row_is_an_error_and_not_absent() {
+async fn a_damaged_row_is_an_error_and_not_absent() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     let start = start(tenant(), T0);
@@ -218,13 +218,13 @@ async fn a_corrupt_row_is_an_error_and_not_absent() {
     batch_key.extend_from_slice(&id.to_bytes());
     batch_key.extend_from_slice(&[0; 4]);
     assert!(engine.tamper(Space::Journal, &batch_key, |value| value.truncate(20)));
-    assert!(matches!(store.find(id).await, Err(StoreError::Corrupt(_))));
+    assert!(matches!(store.find(id).await, Err(StoreError::Damaged(_))));
     assert!(matches!(
         store.read(id, 0, 9).await,
-        Err(StoreError::Corrupt(_))
+        Err(StoreError::Damaged(_))
     ));
     let again = store.append(id, 0, batch(0), T0).await;
-    assert!(matches!(again, Err(StoreError::Corrupt(_))), "{again:?}");
+    assert!(matches!(again, Err(StoreError::Damaged(_))), "{again:?}");
     let other = session_id(T0);
     assert_eq!(
         store.append(other, 0, batch(0), T0).await.unwrap(),

@@ -37,7 +37,7 @@ async fn fate(path: &Path, sessions: &[SessionId], batches: u32) -> Fate {
             match store.read(*id, seen, 1_000).await {
                 // The service would retry after any other error forever, and never score the
                 // session.
-                Err(StoreError::Corrupt(_)) => return Fate::ReadFails,
+                Err(StoreError::Damaged(_)) => return Fate::ReadFails,
                 Err(error) => panic!("{error:?}"),
                 Ok(entries) => {
                     assert!(
@@ -53,7 +53,7 @@ async fn fate(path: &Path, sessions: &[SessionId], batches: u32) -> Fate {
         }
         match store.count(*id).await {
             Ok(count) => assert_eq!(count, batches),
-            Err(StoreError::Corrupt(_)) => return Fate::ReadFails,
+            Err(StoreError::Damaged(_)) => return Fate::ReadFails,
             Err(error) => panic!("{error:?}"),
         }
     }

@@ -245,8 +245,8 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
     assert_eq!(taken, [(0, true), (1, true), (3, true), (2, true)]);
 }
 
-/// Many small groups arrive faster than tables are written: fjall, left to itself, stopped writing
-/// tables.
+/// Many small groups arrive faster than fjall writes tables; without the store's own flushes, fjall
+/// stops writing them.
 #[tokio::test]
 async fn memory_stays_bounded_under_a_flood_of_groups() {
     const ROW_BYTES: u32 = 4 * 1024;

@@ -254,8 +254,8 @@ async fn data_that_changed_between_two_runs_is_not_silently_outdated() {
     migrate(&from, &to, |_| {}).await.unwrap();
     migrate(&from, &to, |_| {}).await.unwrap();
 
-    // A server uses the embedded store again: something changes, and then it is removed. The command
-    // compares in the opposite order, and reports the first difference.
+    // A server uses the embedded store again: something changes, and then it is removed. The
+    // command compares in the opposite order, and reports the first difference.
     replace(Some(b"restricted"), Some(b"released")).await;
     refused(&from, &to, "management data").await;
     replace(Some(b"released"), None).await;

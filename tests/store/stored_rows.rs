@@ -2,8 +2,8 @@
 //! paused webhook holds, learned rows by session, the check value of the secret key; and the notes
 //! of expired data.
 //!
-//! `tests/fixtures/held`, written on 23 November 2026, holds the rows. It is never changed; new kinds
-//! get a folder of their own:
+//! `tests/fixtures/held`, written on 23 November 2026, holds the rows. It is never changed; new
+//! kinds get a folder of their own:
 //!
 //! ```sh
 //! PORCHLIGHT_FIXTURES=$PWD/tests/fixtures/held cargo test --test store stored_rows -- --ignored

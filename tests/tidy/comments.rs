@@ -1,5 +1,5 @@
-//! Checks that each module has documentation, and that the first sentence of each doc comment can be
-//! read alone.
+//! Checks that each module has documentation, and that the first sentence of each doc comment can
+//! be read alone.
 
 use crate::{SOURCES, files, none};
 

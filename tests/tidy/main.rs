@@ -174,8 +174,8 @@ fn no_open_tasks_are_left() {
     none("no open task is left", &found);
 }
 
-/// An error that is printed alone lacks its causes: `chain` of `actors/observe` adds them, and so does
-/// `{error:#}` for an `anyhow::Error`.
+/// An error that is printed alone lacks its causes: `chain` of `actors/observe` adds them, and so
+/// does `{error:#}` for an `anyhow::Error`.
 #[test]
 fn log_lines_print_the_causes_of_errors() {
     let (short, long) = (concat!("%", "error"), concat!("error = ", "%"));

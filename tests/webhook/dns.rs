@@ -1,4 +1,5 @@
-//! Webhooks and DNS: names that do not resolve, slow or silent servers, and an unavailable resolver.
+//! Webhooks and DNS: names that do not resolve, slow or silent servers, and an unavailable
+//! resolver.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

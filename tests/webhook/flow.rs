@@ -298,7 +298,7 @@ fn a_message_that_retention_removes_before_its_attempt_is_not_reported_as_damage
         let lane = world.store.lane(world.tenant, endpoint.id, removed, None);
         assert!(lane.await.unwrap().waiting.is_empty());
         assert_eq!(receiver.seen(), 1);
-        let reported = quarantine::unreadable();
+        let reported = quarantine::damaged();
         assert!(reported.iter().all(|row| row.session_id != removed));
         assert!(world.webhooks.drain(Duration::from_secs(60)).await);
     });

@@ -19,13 +19,13 @@ const BUSY: Duration = Duration::from_millis(4_200);
 const SLOW: Duration = Duration::from_millis(1_000);
 
 /// The HTTP/2 window per connection, as of Go's server. With the protocol's 64 KiB, the concurrent
-/// requests of one test exhaust the window and arrive in tiny frames, which the `h2` crate takes for
-/// an attack.
+/// requests of one test exhaust the window and arrive in tiny frames, which the `h2` crate takes
+/// for an attack.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Answers each request immediately, with these exceptions: it never answers those to `/hang`, it
-/// answers those to `/slow` after a while, and after one to `/busy` it does nothing for a while, not
-/// even answer pings. Returns its port and the count of its connections.
+/// answers those to `/slow` after a while, and after one to `/busy` it does nothing for a while,
+/// not even answer pings. Returns its port and the count of its connections.
 async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
     let acceptor = authority.offering(&["h2", "http/1.1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

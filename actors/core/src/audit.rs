@@ -356,7 +356,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// The bytes are not a group.
+    /// Returns an error if the bytes are not a group.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }

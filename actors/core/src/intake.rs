@@ -10,13 +10,13 @@
 //! of the session's first. A kind whose first sample arrives later is in order from that moment;
 //! its samples for seconds that were already emitted are dropped and counted as lagging.
 //!
-//! A window is emitted when every kind received so far has passed its end, or when it lies
-//! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first; only the latter in the first
-//! 24 s. `activity`, `mark` and `system` are sent on change and are not waited for: an activity, or
-//! a mark, takes effect 12 s late, because it must have arrived by then; incidents are for scoring,
-//! which reads them, and the marks, from the batches. Like every sample, they are a sign that the
-//! stream is alive, in a second that was not emitted before they arrived. That second depends on
-//! the interleaving of the kinds only if no measuring kind has a sample in it.
+//! Intake emits a window when every kind received so far has passed its end, or when it lies
+//! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first (in the first 24 s, only the
+//! latter). `activity`, `mark` and `system` are sent on change and are not waited for: an activity,
+//! or a mark, takes effect 12 s late, because it must have arrived by then; incidents are for
+//! scoring, which reads them, and the marks, from the batches. Like every sample, they are a sign
+//! that the stream is alive, in a second that was not emitted before they arrived. That second
+//! depends on the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
 //! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
 //! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the

@@ -6,11 +6,11 @@
 //!
 //! Three rules make ownership safe. Each one alone protects against a different fault:
 //!
-//! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`LEASE_MS`] after
-//!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
-//!   clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference of 1.2 s allows clock rates
-//!   that differ by a fifth: one clock may be slewed by a tenth to one side, and the other to the
-//!   other side.
+//! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts
+//!   until [`LEASE_MS`] after the *start* of its last successful heartbeat. An observer declares a
+//!   member dead when its own clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference
+//!   of 1.2 s allows clock rates that differ by a fifth: one clock may be slewed by a tenth to one
+//!   side, and the other to the other side.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
@@ -65,9 +65,9 @@ pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// together see each other first, so that no shard is claimed and moved right away. It exceeds one
 /// heartbeat.
 pub const NEWCOMER_WAIT_MS: u64 = 4_000;
-/// The maximum time after a node's join for which it counts as waiting for its shards, milliseconds.
-/// It exceeds [`NEWCOMER_WAIT_MS`] plus the time in which another node drains its shards. A node whose
-/// shards another node does not release becomes ready after it.
+/// The maximum time after a node's join for which it counts as waiting for its shards,
+/// milliseconds. It exceeds [`NEWCOMER_WAIT_MS`] plus the time in which another node drains its
+/// shards. A node whose shards another node does not release becomes ready after it.
 pub const SHARDS_WAIT_MS_MAX: u64 = 30_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
 /// notification was lost.

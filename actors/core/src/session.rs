@@ -29,8 +29,8 @@ pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 pub enum Step {
     /// Wait for the next batch.
     Wait,
-    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::receive`] in order,
-    /// and then call [`SessionMachine::on_journal_read`].
+    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::receive`] in
+    /// order, and then call [`SessionMachine::on_journal_read`].
     Read {
         /// The first `seq` to read.
         from_seq: u32,
@@ -114,9 +114,9 @@ impl SessionMachine {
         if self.quarantined.first() == Some(&seq) {
             self.quarantined.remove(0);
         } else {
-            // Unreadable data ends the batch but not the session: the journal's checksum matched,
+            // Damaged data ends the batch but not the session: the journal's checksum matched,
             // so the batch was packed this way and replays the same way.
-            let _unreadable_rest = self.timeline.push_batch(context, batch);
+            let _damaged_rest = self.timeline.push_batch(context, batch);
             self.t_max_ms = self.t_max_ms.max(batch.t_max_ms());
         }
         self.unsnapshotted += 1;

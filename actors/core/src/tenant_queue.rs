@@ -1,8 +1,8 @@
 //! Decides which piece of work begins next, such as the score of an ended session.
 //!
 //! Tenants take turns, so a tenant with much work delays the work of the others by at most one
-//! piece each time. Several pieces run at the same time, because each mostly waits for the store; no
-//! piece runs twice at the same time.
+//! piece each time. Several pieces run at the same time, because each mostly waits for the store;
+//! no piece runs twice at the same time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

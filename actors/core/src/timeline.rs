@@ -74,7 +74,7 @@ impl Timeline {
     ///
     /// # Errors
     ///
-    /// Returns an error if the rest of the batch is corrupt. The samples before it were processed.
+    /// Returns an error if the rest of the batch is damaged. The samples before it were processed.
     pub fn push_batch(
         &mut self,
         context: &SessionContext,

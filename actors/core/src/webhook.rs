@@ -373,9 +373,9 @@ pub enum Input {
     Read(SessionId, Option<Lane>),
     /// Answers [`Effect::Send`]; `random` is any number and spreads retries.
     Attempted(SessionId, AttemptResult, u64),
-    /// Answers [`Effect::Send`]: the stored body of the message is missing or damaged, so that it can
-    /// never be sent.
-    Unreadable(SessionId),
+    /// Answers [`Effect::Send`]: the stored body of the message is missing or damaged, so that it
+    /// can never be sent.
+    Damaged(SessionId),
     /// Answers [`Effect::Send`]: the message was removed with its session after the lane was read.
     Removed(SessionId),
     /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have

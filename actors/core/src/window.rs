@@ -38,8 +38,8 @@ impl Fix {
     /// Accuracy of fixes that have none (contract 3).
     pub const ACCURACY_M_UNKNOWN: f32 = 20.0;
 
-    /// Returns the accuracy of a fix in metres, and whether it is known. Android reports 0 for a fix
-    /// that has no accuracy (`Location.getAccuracy`), and no receiver is exact.
+    /// Returns the accuracy of a fix in metres, and whether it is known. Android reports 0 for a
+    /// fix that has no accuracy (`Location.getAccuracy`), and no receiver is exact.
     #[must_use]
     pub fn accuracy(reported_m: Option<f32>) -> (f32, bool) {
         match reported_m {

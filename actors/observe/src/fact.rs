@@ -5,7 +5,7 @@ use std::error::Error;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::EndReason;
 
-use super::quarantine::{self, Quarantined, Unreadable};
+use super::quarantine::{self, Damaged, Quarantined};
 use super::request::{self, RequestName};
 use super::store::StoreMetrics;
 use super::{ActorKind, InsightOutcome, Metrics, ReplayCheck, SessionEnded};
@@ -77,8 +77,8 @@ pub enum Fact<'a> {
         /// The error that occurred.
         error: &'a (dyn Error + 'static),
     },
-    /// Stored data cannot be read, and processing continues without it.
-    Unreadable {
+    /// Stored data is damaged, and processing continues without it.
+    Damaged {
         /// The id of the session.
         session_id: SessionId,
         /// The kind of data.
@@ -195,14 +195,14 @@ impl Fact<'_> {
             } => {
                 tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error = chain(error), "store failed");
             }
-            Fact::Unreadable {
+            Fact::Damaged {
                 session_id,
                 what,
                 error,
             } => {
-                StoreMetrics::get().unreadable.increment(1);
-                quarantine::keep_unreadable(Unreadable { session_id, what });
-                tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data unreadable");
+                StoreMetrics::get().damaged.increment(1);
+                quarantine::keep_damaged(Damaged { session_id, what });
+                tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data damaged");
             }
             Fact::ReplayChecked { session_id, check } => on_replay_check(session_id, check),
             Fact::Draining => tracing::info!("shutdown: draining"),

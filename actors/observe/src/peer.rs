@@ -37,7 +37,7 @@ label! {
     LiveOutcome {
         /// The peer answered.
         Answered = "answered",
-        /// The asked node does not act for the session, or no longer does.
+        /// The asked node does not act for the session.
         NotOwner = "not_owner",
         /// The owner is unknown or did not answer; the last snapshot was used.
         Unreachable = "unreachable",

@@ -9,7 +9,7 @@ use porchlight_schema::ids::SessionId;
 const KEPT_MAX: usize = 100;
 
 static RECENT: Mutex<VecDeque<Quarantined>> = Mutex::new(VecDeque::new());
-static UNREADABLE: Mutex<VecDeque<Unreadable>> = Mutex::new(VecDeque::new());
+static DAMAGED: Mutex<VecDeque<Damaged>> = Mutex::new(VecDeque::new());
 
 /// A batch that was left out of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +35,24 @@ pub fn recent() -> Vec<Quarantined> {
 
 /// A part of a session that cannot be read from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct Damaged {
     /// The id of the session.
     pub session_id: SessionId,
     /// The part of the session.
     pub what: &'static str,
 }
 
-/// Keeps an unreadable part of a session for display; each part is kept once.
-pub(super) fn keep_unreadable(unreadable: Unreadable) {
-    let mut recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    recent.retain(|kept| *kept != unreadable);
+/// Keeps a damaged part of a session for display; each part is kept once.
+pub(super) fn keep_damaged(damaged: Damaged) {
+    let mut recent = DAMAGED.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.retain(|kept| *kept != damaged);
     recent.truncate(KEPT_MAX - 1);
-    recent.push_front(unreadable);
+    recent.push_front(damaged);
 }
 
-/// Returns the parts of sessions that this process could not read, newest first, at most a hundred.
+/// Returns the parts of sessions that this process found damaged, newest first, at most a hundred.
 #[must_use]
-pub fn unreadable() -> Vec<Unreadable> {
-    let recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn damaged() -> Vec<Damaged> {
+    let recent = DAMAGED.lock().unwrap_or_else(PoisonError::into_inner);
     recent.iter().copied().collect()
 }

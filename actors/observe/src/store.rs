@@ -83,7 +83,7 @@ pub struct StoreMetrics {
     /// The time at which the last good backup was made, in Unix seconds; 0 if there was none.
     pub last_backup: Gauge,
     /// Damaged rows that the service found and skipped.
-    pub unreadable: Counter,
+    pub damaged: Counter,
     /// Rows that a CQL cluster returned.
     pub rows_read: Counter,
     statements: Vec<Counter>,
@@ -114,7 +114,7 @@ impl StoreMetrics {
             disk: metrics::gauge!(name::STORE_DISK_BYTES),
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
             last_backup: metrics::gauge!(name::STORE_LAST_BACKUP_TIMESTAMP_SECONDS),
-            unreadable: metrics::counter!(name::STORE_UNREADABLE_ROWS_TOTAL),
+            damaged: metrics::counter!(name::STORE_UNREADABLE_ROWS_TOTAL),
             rows_read: metrics::counter!(name::STORE_ROWS_READ_TOTAL),
             statements: StatementKind::ALL.iter().map(statements).collect(),
             database_warnings: DatabaseWarning::ALL.iter().map(warnings).collect(),

@@ -44,12 +44,14 @@ pub trait Erasure: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the start of a session, also if its end is unreadable; `None` if there is no such session.
+    /// Returns the start of a session, also if its end is damaged; `None` if there is no such
+    /// session.
     async fn start_of(&self, session_id: SessionId) -> StoreResult<Option<SessionStart>>;
 
-    /// Returns the sessions of a subject, created up to `until`, which [`Sessions::list`](super::Sessions::list)
-    /// leaves out because their start is unreadable. Other rows name the subject.
-    async fn unreadable_sessions(
+    /// Returns the sessions of a subject, created up to `until`, which
+    /// [`Sessions::list`](super::Sessions::list) leaves out because their start is damaged.
+    /// Other rows name the subject.
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
@@ -60,10 +62,11 @@ pub trait Erasure: Send + Sync {
     /// proof of delivery, messages with their attempts, entries in lists, and the fingerprints of
     /// its trace. Other learned rows stay; see [`Erasure::replace_learned`].
     ///
-    /// The session's own record and its entries in lists are removed last and at once, so that an interrupted
-    /// erasure can be found and repeated. If the record is unreadable, the call removes the session
-    /// nevertheless, or returns an error. Later batches and snapshots of the session are not stored. The removal survives a
-    /// crash of the process immediately, and one of the machine after the next durable write.
+    /// The session's own record and its entries in lists are removed last and at once, so that an
+    /// interrupted erasure can be found and repeated. If the record is damaged, the call removes
+    /// the session nevertheless, or returns an error. Later batches and snapshots of the session
+    /// are not stored. The removal survives a crash of the process immediately, and one of the
+    /// machine after the next durable write.
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
 
     /// Removes the batches and snapshots of a completed session, and keeps everything else. Write
@@ -88,8 +91,9 @@ pub trait Erasure: Send + Sync {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool>;
 
-    /// Returns at most `limit` recorders of all tenants after `after`, in an order of the store, and
-    /// the position after which the next page begins. A page may be empty and still have a successor.
+    /// Returns at most `limit` recorders of all tenants after `after`, in an order of the store,
+    /// and the position after which the next page begins. A page may be empty and still have a
+    /// successor.
     async fn recorders(&self, after: Option<RecorderId>, limit: usize)
     -> StoreResult<RecorderPage>;
 

@@ -47,8 +47,8 @@ pub enum StoreError {
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Stored data is damaged.
-    #[error("stored data is corrupt: {0}")]
-    Corrupt(String),
+    #[error("stored data is damaged: {0}")]
+    Damaged(String),
 }
 
 impl StoreError {

@@ -372,8 +372,8 @@ pub trait Outbox: Send + Sync {
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// Returns the body of a message, or `None` if the message has no body any more: its session was
-    /// removed, or a damaged row was.
+    /// Returns the body of a message, or `None` if the message has no body any more: its session
+    /// was removed, or a damaged row was.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
     /// Commits a change of a lane and returns the lane's waiting messages, which may lack those

@@ -16,11 +16,12 @@ pub struct RecorderRow {
 }
 
 /// The storage of recorders. A database whose rows have a time to live keeps a recorder for
-/// [`RECORDER_KEPT_BEYOND_MS`](porchlight_schema::limits::RECORDER_KEPT_BEYOND_MS) after `expires_at`.
+/// [`RECORDER_KEPT_BEYOND_MS`](porchlight_schema::limits::RECORDER_KEPT_BEYOND_MS) after
+/// `expires_at`.
 #[async_trait]
 pub trait Recorders: Send + Sync {
-    /// Creates a recorder with version 1, whose link expires at `expires_at`. An existing recorder is
-    /// not changed.
+    /// Creates a recorder with version 1, whose link expires at `expires_at`. An existing recorder
+    /// is not changed.
     async fn create_recorder(
         &self,
         id: RecorderId,

@@ -288,8 +288,8 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// The parts of a session that nobody has written yet, as far as a store knows without a read. A part that is `false` may
-/// have been written.
+/// The parts of a session that nobody has written yet, as far as a store knows without a read. A
+/// part that is `false` may have been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unwritten {
     /// Whether the journal has no batch.
@@ -323,16 +323,16 @@ pub trait Sessions: Send + Sync {
     /// Returns a session of any tenant: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
 
-    /// Returns a session of any tenant if the store knows it without a read. Another process may have changed it a few
-    /// seconds ago, so the caller makes only changes that check the stored state, such as [`Sessions::end`]. By
-    /// default, a store knows nothing.
+    /// Returns a session of any tenant if the store knows it without a read. Another process may
+    /// have changed it a few seconds ago, so the caller makes only changes that check the stored
+    /// state, such as [`Sessions::end`]. By default, a store knows nothing.
     fn known(&self, session_id: SessionId) -> Option<SessionRow> {
         let _ = session_id;
         None
     }
 
-    /// Returns the parts of a session that the store knows to be unwritten, under the same condition as
-    /// [`Sessions::known`].
+    /// Returns the parts of a session that the store knows to be unwritten, under the same
+    /// condition as [`Sessions::known`].
     fn unwritten(&self, session_id: SessionId) -> Unwritten {
         let _ = session_id;
         Unwritten::default()

@@ -6,8 +6,9 @@
 //! therefore answered without waiting for the store. A crash can lose the lines of its last second;
 //! a stop loses none. While the store accepts no lines, or a tenant causes more than its chain
 //! takes, the queue or the tenant's share fills. A request then waits for room and is refused after
-//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has an unreadable row, its requests are
-//! refused immediately, and the writer continues with the lines of others.
+//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has
+//! a damaged row, its requests are refused immediately, and the writer continues with the lines
+//! of others.
 
 mod chain;
 mod expire;
@@ -30,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use chain::Chains;
 pub(crate) use expire::expire;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
-use writer::{UnreadableChains, Writer};
+use writer::{DamagedChains, Writer};
 
 /// A message to the writer.
 enum Message {
@@ -63,13 +64,13 @@ impl AuditPermit {
 }
 
 /// The error of a line that was not accepted because the store has not accepted the lines before it
-/// for some time, or because the tenant's chain has an unreadable row.
+/// for some time, or because the tenant's chain has a damaged row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log takes no more lines at the moment")]
 pub struct AuditFull;
 
-/// Each tenant's share of the queue: the room for lines that are not committed. The number of tenants is
-/// bounded by the organizations that operators created.
+/// Each tenant's share of the queue: the room for lines that are not committed. The number of
+/// tenants is bounded by the organizations that operators created.
 #[derive(Debug, Default)]
 struct Rooms(DashMap<Tenant, Arc<Semaphore>>);
 
@@ -88,7 +89,7 @@ impl Rooms {
 pub struct AuditLog {
     queue: mpsc::Sender<Message>,
     rooms: Arc<Rooms>,
-    unreadable_chains: Arc<UnreadableChains>,
+    damaged_chains: Arc<DamagedChains>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 }
@@ -104,18 +105,18 @@ impl AuditLog {
     #[must_use]
     pub fn start(arbiter: &ArbiterHandle, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (queue, lines) = mpsc::channel(AUDIT_QUEUE_LINES_MAX);
-        let unreadable_chains = Arc::<UnreadableChains>::default();
+        let damaged_chains = Arc::<DamagedChains>::default();
         let writer = Writer::new(
             Chains::new(Arc::clone(&store)),
             lines,
-            Arc::clone(&unreadable_chains),
+            Arc::clone(&damaged_chains),
         );
         // An arbiter that has stopped starts nothing; then no line is ever accepted.
         let _is_running = arbiter.spawn(writer.run());
         Self {
             queue,
             rooms: Arc::default(),
-            unreadable_chains,
+            damaged_chains,
             store,
             clock,
         }
@@ -127,9 +128,9 @@ impl AuditLog {
     /// # Errors
     ///
     /// Returns an error if there was no room for five seconds in the queue or in the tenant's share
-    /// of it, or immediately if the tenant's chain has an unreadable row.
+    /// of it, or immediately if the tenant's chain has a damaged row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
-        if self.unreadable_chains.has(tenant) {
+        if self.damaged_chains.has(tenant) {
             return Err(AuditFull);
         }
         let reserved = async {

@@ -1,6 +1,6 @@
-//! The marks of subjects (restricted, suppressed, held, being erased), as this process last read them.
-//! Every request checks them, so they are kept in memory. A node reads the marks of a tenant again
-//! when they have changed.
+//! The marks of subjects (restricted, suppressed, held, being erased), as this process last read
+//! them. Every request checks them, so they are kept in memory. A node reads the marks of a tenant
+//! again when they have changed.
 
 mod changes;
 
@@ -29,7 +29,7 @@ const PAGE: usize = 1_000;
 /// The pause before the list of changes is read again if it lacks a counted change. Another node
 /// has probably just counted that change and not listed it yet.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// The error of an owner that may not write any more.
+/// The error of a former owner, which must not write.
 pub(crate) const OTHER_OWNER: &str = "another node acts for this tenant's shard now";
 
 type OfTenant = HashMap<[u8; 32], Mark>;
@@ -179,14 +179,14 @@ impl Marks {
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
     ///
-    /// `may_change` is called between the read of the mark and its replacement. A mark without effect is
-    /// removed, so a replacement cannot tell whether another process has made the same change and
-    /// undone it since the read.
+    /// `may_change` is called between the read of the mark and its replacement. A mark without
+    /// effect is removed, so a replacement cannot tell whether another process has made the same
+    /// change and undone it since the read.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails, in which case the change may or may not have happened, or
-    /// if it may not be made any more.
+    /// Returns an error if the store fails, in which case the change may or may not have happened,
+    /// or if `may_change` refuses.
     pub async fn change(
         &self,
         store: &dyn Store,
@@ -225,7 +225,7 @@ impl Marks {
     }
 }
 
-/// Reads the marks of one tenant, or of all. An unreadable mark concerns only its subject.
+/// Reads the marks of one tenant, or of all. A damaged mark concerns only its subject.
 async fn read_marks(
     store: &(impl Documents + ?Sized),
     only: Option<Tenant>,
@@ -249,8 +249,8 @@ async fn read_marks(
             if let Ok(subject) = <[u8; 32]>::try_from(rest) {
                 let mark = decode(&document.data).unwrap_or_else(|error| {
                     let organization = tenant.organization_id;
-                    tracing::error!(%organization, error = chain(&error), "a privacy mark is unreadable: its subject counts as restricted, suppressed and held");
-                    Mark::of_unreadable()
+                    tracing::error!(%organization, error = chain(&error), "a privacy mark is damaged: its subject counts as restricted, suppressed and held");
+                    Mark::of_damaged()
                 });
                 known.entry(tenant).or_default().insert(subject, mark);
             }
@@ -263,7 +263,7 @@ async fn read_marks(
 
 fn decode(bytes: &[u8]) -> StoreResult<Mark> {
     serde_json::from_slice(bytes)
-        .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a privacy mark: {error}")))
 }
 
 /// Determines the sessions that webhooks must not mention.

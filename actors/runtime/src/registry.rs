@@ -183,8 +183,8 @@ impl Registry {
         self.inner.directory.live_count()
     }
 
-    /// Adopts a session in progress. `last_received_at` is when its last batch was received, or when it was
-    /// created.
+    /// Adopts a session in progress. `last_received_at` is when its last batch was received, or
+    /// when it was created.
     pub fn adopt(&self, row: &SessionRow, last_received_at: TimestampMs) -> Arc<SessionHandle> {
         let handle = self.enter(&row.start, last_received_at, Origin::Store);
         self.arm(&handle);

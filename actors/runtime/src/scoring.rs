@@ -122,8 +122,8 @@ impl ScoringPool {
         Self { inner }
     }
 
-    /// Scores a session when its turn comes, if there is anything new to score. `tenant` is `None` if
-    /// the caller does not know it.
+    /// Scores a session when its turn comes, if there is anything new to score. `tenant` is `None`
+    /// if the caller does not know it.
     pub fn request(&self, session_id: SessionId, tenant: Option<Tenant>) {
         lock(&self.inner.queue).request(session_id, tenant, Instant::now());
         self.inner.begin_scores();
@@ -179,8 +179,8 @@ impl ScoringPool {
         let _first = self.inner.read_live.set(read_live);
     }
 
-    /// Leaves sessions for which `is_erased` returns true unscored until it no longer does. Only the first
-    /// call has an effect.
+    /// Leaves sessions for which `is_erased` returns true unscored until it no longer does. Only
+    /// the first call has an effect.
     pub(crate) fn leave_erased(
         &self,
         is_erased: impl Fn(&SessionStart) -> bool + Send + Sync + 'static,

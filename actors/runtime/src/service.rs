@@ -1,5 +1,5 @@
-//! The service that the edges call to start, feed, stop and read sessions. Every answer is given
-//! after the commit that it reports.
+//! The service that the API, the console and other nodes call to start, feed, stop and read
+//! sessions. Every answer is given after the commit that it reports.
 
 mod feed;
 mod lifecycle;

@@ -141,7 +141,7 @@ impl SessionActor {
                 Ok(machine) => Some(machine),
                 Err(error) => {
                     // A snapshot can always be discarded, because the journal has everything.
-                    Fact::Unreadable {
+                    Fact::Damaged {
                         session_id: self.handle.session_id,
                         what: "snapshot",
                         error: &error,

@@ -131,7 +131,7 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// The share is used up.
+    /// Returns an error if the share is used up.
     pub fn hold(self: &Arc<Self>, share: Share) -> Result<SharePermit, ShareExceeded> {
         let (permit, before) = self.acquire(share);
         let limit = limit_of(&self.limits, share);
@@ -184,7 +184,7 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// No permit was free in time: see [`LargeBodyRefused`].
+    /// Returns an error if no permit was free in time; see [`LargeBodyRefused`].
     pub async fn acquire_large_body(&self) -> Result<LargeBodyPermit, LargeBodyRefused> {
         self.large_bodies.acquire().await
     }
@@ -198,7 +198,7 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// The tenant starts more sessions in a second than it may.
+    /// Returns an error if the tenant starts more sessions in a second than it may.
     pub(crate) fn start_session(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
         take(
             self.session_starts.as_ref(),
@@ -211,7 +211,7 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// The tenant replaces more of them in a second than it may.
+    /// Returns an error if the tenant replaces more of them in a second than it may.
     pub(crate) fn change_pod(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
         take(self.pod_changes.as_ref(), Share::PodChanges, uptime_ms)
     }

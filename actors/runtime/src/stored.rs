@@ -12,8 +12,8 @@ pub(crate) fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
     serde_json::to_vec(value).map_err(StoreError::unavailable)
 }
 
-/// Returns a document that only the service itself reads, as empty if it is damaged. An empty document is
-/// then the expected one when it is replaced.
+/// Returns a document that only the service itself reads, as empty if it is damaged. An empty
+/// document is then the expected one when it is replaced.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub(crate) async fn document_or_empty(
     key: &[u8],
 ) -> StoreResult<Option<Vec<u8>>> {
     match store.document(collection, key.to_vec()).await {
-        Err(StoreError::Corrupt(_)) => Ok(Some(Vec::new())),
+        Err(StoreError::Damaged(_)) => Ok(Some(Vec::new())),
         stored => stored,
     }
 }

@@ -402,7 +402,8 @@ impl Inner {
         Some((presence, actor))
     }
 
-    /// Reserves a slot for a test event or a probe; `None` if the tenant has used all its slots.
+    /// Acquires a permit for a test event or a probe; `None` if the tenant holds all of its
+    /// permits.
     fn acquire_probe_permit(self: &Arc<Self>, tenant: Tenant) -> Option<ProbePermit> {
         let mut probes = self.probes.entry(tenant).or_default();
         (*probes < TENANT_PROBES_MAX).then(|| {

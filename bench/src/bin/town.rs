@@ -1,6 +1,6 @@
-//! Writes the synthetic town: a PMTiles file with the layers of the Protomaps basemap, for tests and
-//! for `porchlight demo`. It contains no data of OpenStreetMap. The town lies in the Atlantic, so
-//! that nobody takes it for a real one.
+//! Writes the synthetic town: a PMTiles file with the layers of the Protomaps basemap, for tests
+//! and for `porchlight demo`. It contains no data of OpenStreetMap. The town lies in the Atlantic,
+//! so that nobody takes it for a real one.
 //!
 //! `cargo run -p porchlight-bench --features town --bin porchlight-town -- src/map/town.pmtiles`
 

@@ -26,7 +26,8 @@ pub enum Mix {
     Dense,
     /// 15 s of a drive: location, pressure and motion at 1 Hz.
     Drive,
-    /// 5 s of a walk: raw acceleration and turn rate at 50 Hz, location, pressure and steps at 1 Hz.
+    /// 5 s of a walk: raw acceleration and turn rate at 50 Hz, location, pressure and steps at 1
+    /// Hz.
     Imu,
 }
 

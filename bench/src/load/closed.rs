@@ -32,8 +32,8 @@ pub struct Closed {
     pub mix: Mix,
     /// The maximum number of batches sent per second; unlimited if `None`.
     pub pace_per_sec: Option<f64>,
-    /// The number of batches per session, if the run includes the start, the stop and the scoring of
-    /// each session.
+    /// The number of batches per session, if the run includes the start, the stop and the scoring
+    /// of each session.
     pub all_in: Option<u32>,
 }
 

@@ -152,8 +152,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service exits or does not start within four minutes, or if this server
-    /// is not a service.
+    /// Returns an error if the service exits or does not start within four minutes, or if this
+    /// server is not a service.
     pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
         let service = self.service.as_ref().context("it is no service")?;
         self.child.kill()?;

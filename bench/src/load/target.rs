@@ -68,8 +68,8 @@ impl Target {
             let (path, headers) = ("/v1/sessions/start", self.headers());
             let start = connection.request("POST", path, &headers, START.as_bytes());
             let answer = start.await?;
-            // The service limits the session starts per second of an organization, and refuses starts while its store is
-            // overloaded.
+            // The service limits the session starts per second of an organization, and refuses
+            // starts while its store is overloaded.
             if !matches!(answer.status, 429 | 503) {
                 break answer;
             }

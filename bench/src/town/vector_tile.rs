@@ -24,8 +24,8 @@ fn bytes(out: &mut Vec<u8>, field: u64, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Encodes the features whose points `place` converts to units of a tile. Returns nothing for a tile
-/// without features.
+/// Encodes the features whose points `place` converts to units of a tile. Returns nothing for a
+/// tile without features.
 pub(super) fn encode(features: &[&Feature], place: impl Fn((f64, f64)) -> At) -> Vec<u8> {
     let mut layers: Vec<&str> = features.iter().map(|feature| feature.layer).collect();
     layers.sort_unstable();

@@ -26,7 +26,8 @@ pub const AUDIT_PART_GROUPS: u64 = 256;
 pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
 /// The time for which the audit log gathers lines before it commits them.
 pub const AUDIT_GATHER_MS: u64 = 200;
-/// Maximum number of these lines that belong to one tenant, including those that are being committed.
+/// Maximum number of lines of one tenant that a node holds, including those that are being
+/// committed.
 pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
 /// Maximum number of tenants whose lines a node commits at the same time.
 pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
@@ -37,7 +38,7 @@ pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
 pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
-/// The interval at which a node retries the appends to an audit log with an unreadable row.
+/// The interval at which a node retries the appends to an audit log with a damaged row.
 pub const AUDIT_SET_ASIDE_RETRY_MS: u64 = 2_000;
 /// Maximum number of groups that one page of the audit log reads.
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
@@ -58,7 +59,7 @@ pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time, without the
 /// restrictions and releases that change a mark.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
-/// Maximum number of these that belong to one tenant.
+/// Maximum number of privacy requests of one tenant that a node performs at the same time.
 pub const TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 2;
 /// Maximum number of restrictions and releases that change a mark on one node at the same time, at
 /// most one of each tenant.
@@ -76,8 +77,8 @@ pub const PRIVACY_OPEN_REQUESTS_MAX: usize = 10_000;
 /// Maximum number of subjects of a tenant with a restriction, a suppression or a legal hold. Each
 /// node keeps about 200 bytes of each.
 pub const PRIVACY_MARKS_MAX: usize = 10_000;
-/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that has
-/// missed more than half as many reads all marks.
+/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that
+/// has missed more than half as many reads all marks.
 pub const PRIVACY_CHANGES_KEPT: usize = 128;
 /// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
 /// about 64 KiB each.

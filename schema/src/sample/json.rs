@@ -1,7 +1,7 @@
 //! Batches and samples as JSON (contract section 3).
 //!
-//! A valid text is decoded in one pass straight into columns. An invalid text is decoded again, slowly, to report each
-//! fault and its position.
+//! A valid text is decoded in one pass straight into columns. An invalid text is decoded again,
+//! slowly, to report each fault and its position.
 
 mod fast;
 mod shape;

@@ -39,8 +39,8 @@ pub enum PackedError {
     #[error("packed batch of unknown format {0}")]
     Format(u8),
     /// The batch is truncated or inconsistent.
-    #[error("packed batch is corrupt at {0}")]
-    Corrupt(&'static str),
+    #[error("packed batch is damaged at {0}")]
+    Damaged(&'static str),
 }
 
 /// A batch in its packed form. Cloning shares the bytes.

@@ -23,7 +23,7 @@ pub const SCHEMA: &str = include_str!("../../porchlight.proto");
 ///
 /// # Errors
 ///
-/// The errors that the same batch would have as JSON, with the same pointers.
+/// Returns the errors that the same batch would have as JSON, with the same pointers.
 pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch, DecodeError> {
     with_builder(bytes.len(), |builder| decode_into(bytes, builder))
 }

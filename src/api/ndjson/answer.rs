@@ -18,8 +18,9 @@ impl LineId {
         Self { session, seq }
     }
 
-    /// Returns the identification of a line whose session cannot be read.
-    pub(super) fn unreadable() -> Self {
+    /// Returns the identification of a line whose session is unknown, because the service did not
+    /// decode the line.
+    pub(super) fn unknown() -> Self {
         Self::new(None, None)
     }
 
@@ -68,7 +69,7 @@ mod tests {
         LineId::new(Some("ses_1".into()), Some(7)).accept(&mut out);
         let problem = Problem::new(Code::SessionNotFound, "");
         LineId::new(Some("a\"\n\\".into()), None).refuse(&problem, &mut out);
-        LineId::unreadable().refuse(&Problem::new(Code::MalformedJson, ""), &mut out);
+        LineId::unknown().refuse(&Problem::new(Code::MalformedJson, ""), &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             concat!(

@@ -25,8 +25,8 @@ const SECOND_MS: f64 = 1_000.0;
 const MINUTE_MS: f64 = 60.0 * SECOND_MS;
 const HOUR_MS: f64 = 60.0 * MINUTE_MS;
 
-/// Every name that the source may use, and its value in the unit that the name ends in. All values are small enough to be
-/// exact in an `f64`.
+/// Every name that the source may use, and its value in the unit that the name ends in. All values
+/// are small enough to be exact in an `f64`.
 pub(super) const NAMED: &[(&str, f64)] = &[
     ("ACCESS_DOWNLOAD_HOURS", ACCESS_DOWNLOAD_MS as f64 / HOUR_MS),
     ("ACKNOWLEDGED_RANGES_MAX", ACKNOWLEDGED_RANGES_MAX as f64),

@@ -1,4 +1,5 @@
-//! The problems that operations can answer with: a schema for each code, and a shared response for each set of codes.
+//! The problems that operations can answer with: a schema for each code, and a shared response for
+//! each set of codes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,8 +162,8 @@ impl Problems {
         (self.responses, self.schemas)
     }
 
-    /// Returns the name of the response for these codes of one status, which it creates on the first
-    /// call.
+    /// Returns the name of the response for these codes of one status, which it creates on the
+    /// first call.
     fn response(&mut self, status: u16, codes: &[Code]) -> String {
         let words: BTreeSet<String> = codes.iter().map(|code| code.as_str().to_owned()).collect();
         let joined = || {
@@ -209,8 +210,8 @@ impl Problems {
         reference(&union)
     }
 
-    /// Returns a reference to the schema of one code: the fields of every problem, with its status and
-    /// its code.
+    /// Returns a reference to the schema of one code: the fields of every problem, with its status
+    /// and its code.
     fn code_schema(&mut self, code: Code) -> Value {
         let name = format!("{}Problem", pascal_case(code.as_str()));
         if !self.schemas.contains_key(&name) {

@@ -1,8 +1,8 @@
-//! `GET /v1/privacy/requests/{requestId}/archive`: the data behind `downloadUrl`. The signature in the link is the only
-//! credential.
+//! `GET /v1/privacy/requests/{requestId}/archive`: the data behind `downloadUrl`. The signature in
+//! the link is the only credential.
 //!
-//! Archives are built on demand from the store, away from the threads that serve requests, and are not kept. An archive
-//! therefore never contains data that was erased before the download.
+//! Archives are built on demand from the store, away from the threads that serve requests, and are
+//! not kept. An archive therefore never contains data that was erased before the download.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,8 +63,8 @@ impl Archives {
     ///
     /// # Errors
     ///
-    /// Returns 429 while an archive of the tenant is being built; 503 while the node builds its maximum number
-    /// of archives.
+    /// Returns 429 while an archive of the tenant is being built; 503 while the node builds its
+    /// maximum number of archives.
     fn begin(archives: &Data<Self>, tenant: Tenant) -> Result<BuildPermit, Problem> {
         let busy = |_| Problem::new(Code::Overloaded, "Too many archives are being built.");
         let building = archives.building.lock();
@@ -102,7 +102,8 @@ struct Parameters {
     signature: String,
 }
 
-/// Returns the link to the archive of a request; `None` before the archive exists and after the link has expired.
+/// Returns the link to the archive of a request; `None` before the archive exists and after the
+/// link has expired.
 pub(super) fn link(
     call: &RequestContext,
     tenant: Tenant,
@@ -139,7 +140,8 @@ fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
     Ok(Some(link).filter(|_| is_signed))
 }
 
-/// Checks that the request has no parameters besides those of the link, which the signature has checked.
+/// Checks that the request has no parameters besides those of the link, which the signature has
+/// checked.
 ///
 /// # Errors
 ///
@@ -156,8 +158,8 @@ fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// Returns 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 422 for a parameter that
-/// the link does not have; 429; 503.
+/// Returns 403 for an invalid signature; 404 if the link has expired, or the request has no
+/// archive; 406; 422 for a parameter that the link does not have; 429; 503.
 pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Problem> {
     let link = signed(&call)?
         .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;

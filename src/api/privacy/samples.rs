@@ -165,7 +165,7 @@ impl<'a> SampleView<'a> {
 ///
 /// # Errors
 ///
-/// Returns an error if the stored batch is corrupt.
+/// Returns an error if the stored batch is damaged.
 pub(super) fn write_line(entry: &JournalEntry, out: &mut Vec<u8>) -> Result<(), WriteError> {
     let (seq, received_at) = (entry.seq, entry.received_at);
     let head = format!(r#"{{"seq":{seq},"receivedAt":"{received_at}","samples":["#);

@@ -128,8 +128,8 @@ pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Pro
 ///
 /// # Errors
 ///
-/// Returns 401 for a recorder that has expired or was removed, 429 or 503 if the tenant or the node is full, and the
-/// errors of reading a body.
+/// Returns 401 for a recorder that has expired or was removed, 429 or 503 if the tenant or the node
+/// is full, and the errors of reading a body.
 async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Received, Problem> {
     let now = call.state.service.now();
     let recorder = call.state.service.recorder(id).await?;
@@ -214,8 +214,8 @@ async fn take(
     }
 }
 
-/// Returns the problem of a payload that cannot be read. A missing field is named by its place: in the query of a request
-/// that has one, and otherwise in the body.
+/// Returns the problem of a payload that cannot be read. A missing field is named by its place: in
+/// the query of a request that has one, and otherwise in the body.
 fn refused(call: &RequestContext, error: PayloadError) -> Problem {
     let sentence = format!("The request does not have the format of the app: {error}.");
     let missing = match error {

@@ -102,7 +102,8 @@ fn url<'v>(fields: &Fields<'v>, faults: &mut Faults) -> Option<&'v str> {
     fields.read("url", "must be a string", faults, Value::as_str)
 }
 
-/// Creates the configuration. 201: with its secret; a repeat by `Idempotency-Key` gets the same answer.
+/// Creates the configuration. 201: with its secret; a repeat by `Idempotency-Key` gets the same
+/// answer.
 ///
 /// # Errors
 ///

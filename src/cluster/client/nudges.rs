@@ -21,8 +21,8 @@ impl Inner {
         on_nudged(peer, sent, count);
     }
 
-    /// Notifies a node of new messages. A node of the previous release does not know this route, and
-    /// gets a request to examine the outboxes instead.
+    /// Notifies a node of new messages. A node of the previous release does not know this route,
+    /// and gets a request to examine the outboxes instead.
     async fn send_messages(&self, peer: &Peer, messages: &Messages) {
         let body = wire::encode(messages);
         match self.notify(peer, PeerRoute::Messages, body).await {

@@ -86,8 +86,8 @@ pub(crate) fn status(status: DeliveryStatus) -> Markup {
     html! { span class={ "state " (class) } { (icon(glyph)) (status.as_str()) } }
 }
 
-/// Renders the name of the time zone in which the times next to it are shown. The script replaces it
-/// if the visitor chose local time.
+/// Renders the name of the time zone in which the times next to it are shown. The script replaces
+/// it if the visitor chose local time.
 pub(crate) fn zone() -> Markup {
     html! { span data-zone="" { "UTC" } }
 }

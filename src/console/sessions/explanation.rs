@@ -1,4 +1,5 @@
-//! The explanation of a decision for the person concerned, fit to be printed, and the form for a review.
+//! The explanation of a decision for the person concerned, fit to be printed, and the form for a
+//! review.
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};

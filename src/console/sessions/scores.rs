@@ -1,4 +1,5 @@
-//! Every score with its evidence and possible innocent explanations, as a basis for settling claims.
+//! Every score with its evidence and possible innocent explanations, as a basis for settling
+//! claims.
 
 use maud::{Markup, html};
 use porchlight_core::score::explanation::NO_EXPLANATION;

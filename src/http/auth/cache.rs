@@ -70,9 +70,9 @@ impl KeyCache {
         }
     }
 
-    /// Returns the cached result of a lookup. After two thirds of the lifetime, the first caller must
-    /// refresh it while the others use the cached result; otherwise all callers with a busy key would
-    /// query the store simultaneously when it expires.
+    /// Returns the cached result of a lookup. After two thirds of the lifetime, the first caller
+    /// must refresh it while the others use the cached result; otherwise all callers with a busy
+    /// key would query the store simultaneously when it expires.
     pub(super) fn get(&self, hash: &[u8; 32]) -> CachedKey {
         if let Some(entry) = self.known.get(hash) {
             let age = entry.at.elapsed();

@@ -1,5 +1,5 @@
-//! The rate limit of one credential, and the header fields that report it: `RateLimit-Policy` and `RateLimit`
-//! (draft-ietf-httpapi-ratelimit-headers).
+//! The rate limit of one credential, and the header fields that report it: `RateLimit-Policy` and
+//! `RateLimit` (draft-ietf-httpapi-ratelimit-headers).
 
 use std::num::NonZeroU32;
 use std::time::Duration;

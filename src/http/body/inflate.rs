@@ -69,7 +69,7 @@ impl Drop for PooledDecoder {
         if let Some(mut decoder) = self.0.take()
             && decoder.reinit().is_ok()
         {
-            // At the end of the thread the decompressor is simply dropped.
+            // While the thread ends, the slot is gone and the decompressor is dropped.
             let _kept = AT_REST.try_with(|at_rest| at_rest.set(Some(decoder)));
         }
     }

@@ -49,8 +49,8 @@ impl Announced {
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
-    /// Returns the maximum number of bytes that the decompressor holds: the bytes that zstd has unpacked,
-    /// up to the largest window.
+    /// Returns the maximum number of bytes that the decompressor holds: the bytes that zstd has
+    /// unpacked, up to the largest window.
     pub fn held_bytes(&self) -> usize {
         match self.inflate {
             Inflate::Zstd { .. } => self.unpacked.min(1 << ZSTD_WINDOW_LOG_MAX),

@@ -154,8 +154,8 @@ async fn a_slow_body_is_cut_off() {
     assert_eq!(problem.code(), Code::BodyTimeout);
 }
 
-/// Returns a payload of `count` spaces, of which each but the first is sent `gap` after the one before
-/// was read.
+/// Returns a payload of `count` spaces, of which each but the first is sent `gap` after the one
+/// before was read.
 fn spaces(count: usize, gap: Duration) -> impl Stream<Item = Result<Bytes, PayloadError>> + Unpin {
     Box::pin(stream::unfold(0, move |sent| async move {
         if sent > 0 {

@@ -16,7 +16,8 @@ use crate::problem::Problem;
 
 /// Bytes to unpack before they are counted and other requests run.
 const STEP_BYTES: usize = 64 * 1024;
-/// Steps of a large body that are unpacked and then counted together. They take about a millisecond.
+/// Steps of a large body that are unpacked and then counted together. They take about a
+/// millisecond.
 const STEPS_OUTSIDE: usize = 4;
 /// Usual ratio of a JSON batch to its compressed form, for the initial buffer.
 const USUAL_FACTOR: usize = 8;

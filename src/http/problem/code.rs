@@ -19,7 +19,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// Returns the path of its documentation on the same host.
+            /// Returns the path of the documentation of the code on the same host.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!("/docs/errors#", $text)),+ }
@@ -77,9 +77,10 @@ codes! {
     SessionNotFound = NOT_FOUND, "session_not_found", "Session not found";
     /// The session has no score yet, or could not be scored.
     NotScored = NOT_FOUND, "not_scored", "Not scored";
-    /// The privacy request does not exist in the credential's organization and environment, or offers no download.
+    /// The privacy request does not exist in the credential's organization and environment, or
+    /// offers no download.
     PrivacyRequestNotFound = NOT_FOUND, "privacy_request_not_found", "Privacy request not found";
-    /// No such recorder in the credential's organization and environment.
+    /// The recorder does not exist in the credential's organization and environment.
     RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
     /// The credential's organization and environment has no webhook.
     WebhookNotFound = NOT_FOUND, "webhook_not_found", "Webhook not found";
@@ -93,11 +94,14 @@ codes! {
     NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "Not acceptable";
     /// The body arrived too slowly.
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
-    /// The session, courier or delivery is restricted: a privacy request froze it until it is released.
+    /// The session, courier or delivery is restricted: a privacy request froze it until it is
+    /// released.
     Restricted = CONFLICT, "restricted", "Restricted";
-    /// A legal hold protects a session of the subject. Release the hold before you request the erasure.
+    /// A legal hold protects a session of the subject. Release the hold before you request the
+    /// erasure.
     LegalHold = CONFLICT, "legal_hold", "Legal hold";
-    /// The organization has too many open privacy requests, or too many restrictions, suppressions and legal holds. Retry when requests have ended, or release some.
+    /// The organization has too many open privacy requests, or too many restrictions, suppressions
+    /// and legal holds. Retry when requests have ended, or release some.
     PrivacyLimit = CONFLICT, "privacy_limit", "Privacy limit reached";
     /// The privacy request has started or has ended, and cannot be cancelled.
     NotPending = CONFLICT, "not_pending", "Not pending";
@@ -161,7 +165,8 @@ codes! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Overloaded";
     /// The store cannot be reached.
     StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable", "Store unavailable";
-    /// The store's disk is nearly full. Reads and deletions go on, and writes are accepted again once space is freed.
+    /// The store's disk is nearly full. Reads and deletions go on, and writes are accepted again
+    /// once space is freed.
     StoreFull = SERVICE_UNAVAILABLE, "store_full", "Store full";
     /// The server is shutting down. Another one takes the request.
     Draining = SERVICE_UNAVAILABLE, "draining", "Draining";

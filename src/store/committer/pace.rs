@@ -11,14 +11,14 @@ use std::time::Duration;
 /// A group with fewer writes came from few callers who wait for each write before the next one:
 /// waiting gains nothing.
 const SHARED_WRITES_MIN: usize = 4;
-/// The minimum time between the starts of spaced groups. A batch waits for half of it on average, and
-/// four batches share a group at 2,000 per second.
+/// The minimum time between the starts of spaced groups. A batch waits for half of it on average,
+/// and four batches share a group at 2,000 per second.
 const SPACING: Duration = Duration::from_millis(2);
-/// One group alone shows this rate of writes per second: the next group is spaced at once, and stays
-/// spaced whatever the number of callers is.
+/// One group alone shows this rate of writes per second: the next group is spaced at once, and
+/// stays spaced for any number of callers.
 const SPACED_AT_ONCE_WRITES_PER_SEC: u32 = 8_000;
-/// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`]. With
-/// fewer, a shared group saves little, and waiting would double the latency of the callers.
+/// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`].
+/// With fewer, a shared group saves little, and waiting would double the latency of the callers.
 const SPACED_WRITES_PER_SEC: u32 = 1_600;
 /// The period over which the rate of writes is measured for [`SPACED_WRITES_PER_SEC`].
 const MEASURING_PERIOD: Duration = Duration::from_millis(40);
@@ -48,8 +48,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns how long after the start of a group of `writes` synced writes the next one may start,
-    /// if the previous group started `since` earlier.
+    /// Returns how long after the start of a group of `writes` synced writes the next one may
+    /// start, if the previous group started `since` earlier.
     pub(super) fn spacing(&mut self, writes: usize, since: Duration) -> Duration {
         let group_writes = u32::try_from(writes).unwrap_or(u32::MAX);
         self.measure(group_writes, since);

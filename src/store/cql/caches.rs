@@ -27,8 +27,8 @@ const SLOTS_MAX: usize = 65_536;
 /// The maximum number of endpoints with a cached watermark.
 const WATERMARKS_MAX: usize = 16_384;
 
-/// The maximum number of buckets of live or marked sessions that are known to be empty: those of 256
-/// shards for two days.
+/// The maximum number of buckets of live or marked sessions that are known to be empty: those of
+/// 256 shards for two days.
 const EMPTY_BUCKETS_MAX: usize = 32_768;
 /// The maximum number of sessions with a cached time at which this process first saw their end.
 const ENDS_SEEN_MAX: usize = 65_536;
@@ -55,8 +55,8 @@ const LANES_READ_MAX: usize = 4_096;
 /// The maximum number of cached batches whose write is in doubt.
 const IN_DOUBT_MAX: usize = 65_536;
 
-/// A cache of bounded size with two generations of entries. When the newer generation is full, the cache evicts the
-/// older one, so that used entries stay.
+/// A cache of bounded size with two generations of entries. When the newer generation is full, the
+/// cache evicts the older one, so that used entries stay.
 pub(super) struct BoundedCache<K, V> {
     half: usize,
     maps: Mutex<(HashMap<K, V>, HashMap<K, V>)>,
@@ -126,7 +126,8 @@ impl Stripes {
         }
     }
 
-    /// Waits for the lock of a key. Returns `None` only if there are no stripes, which never happens.
+    /// Waits for the lock of a key. Returns `None` only if there are no stripes, which never
+    /// happens.
     pub(super) async fn lock(&self, key: &impl Hash) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let index = self.hasher.hash_one(key) as usize % STRIPES;
         match self.locks.get(index) {
@@ -143,8 +144,8 @@ pub(super) struct Caches {
     /// Sessions' cursors with the generation in which each was read or written: only the owner
     /// writes them.
     pub(super) cursors: BoundedCache<SessionId, (u64, Arc<Cursor>)>,
-    /// Slots known to be listed, each with the time at which this process wrote its row, in milliseconds of the
-    /// monotonic clock.
+    /// Slots known to be listed, each with the time at which this process wrote its row, in
+    /// milliseconds of the monotonic clock.
     pub(super) slots: BoundedCache<(Vec<u8>, i64), i64>,
     /// The slots up to which outboxes are empty.
     pub(super) watermarks: BoundedCache<EndpointId, i64>,
@@ -152,21 +153,24 @@ pub(super) struct Caches {
     pub(super) examined_outboxes: BoundedCache<EndpointId, ExaminedEntries>,
     /// Hashes of batches whose write failed and may still have happened, by session and number.
     pub(super) in_doubt: BoundedCache<(SessionId, u32), Vec<[u8; 32]>>,
-    /// Buckets of live or marked sessions that were read and had no rows, by kind, shard and bucket.
-    /// `None` after a write of this process.
+    /// Buckets of live or marked sessions that were read and had no rows, by kind, shard and
+    /// bucket. `None` after a write of this process.
     pub(super) empty_buckets: BoundedCache<(WorkTable, u8, i64), Option<EmptyRead>>,
     /// The hours up to which shards have no live or marked sessions.
     pub(super) shard_watermarks: BoundedCache<(WorkTable, u8), i64>,
-    /// The times at which this process first saw the ends of sessions, in milliseconds of its monotonic clock.
+    /// The times at which this process first saw the ends of sessions, in milliseconds of its
+    /// monotonic clock.
     pub(super) ends_seen: BoundedCache<SessionId, i64>,
-    /// Live sessions for which this process has completed the work that an earlier process may have left.
+    /// Live sessions for which this process has completed the work that an earlier process may have
+    /// left.
     pub(super) examined: BoundedCache<SessionId, ()>,
     /// The last change of a session's state whose copies this process has written.
     pub(super) copied: BoundedCache<SessionId, [u8; 16]>,
     /// Starts of sessions, each with the time of its read in milliseconds of the monotonic clock.
     pub(super) records: BoundedCache<SessionId, (i64, Arc<SessionRecord>)>,
-    /// The last state of a session, with its version, if this process has written it. Another process may have written a
-    /// later one, so it is used only as the expectation of a transaction, or under the conditions of [`OwnSession`].
+    /// The last state of a session, with its version, if this process has written it. Another
+    /// process may have written a later one, so it is used only as the expectation of a
+    /// transaction, or under the conditions of [`OwnSession`].
     pub(super) states_written: BoundedCache<SessionId, (i64, Arc<State>)>,
     /// Bodies of messages that this process has written and not sent yet, by session and number.
     pub(super) bodies: BoundedCache<(SessionId, u32), Arc<str>>,
@@ -176,7 +180,8 @@ pub(super) struct Caches {
     pub(super) message_endpoints: BoundedCache<Tenant, KnownEndpoint>,
     /// The number of times that this process has begun or finished a change of an endpoint.
     pub(super) endpoint_changes: AtomicU64,
-    /// The messages of sessions as this process last read them, until it commits a change of their states.
+    /// The messages of sessions as this process last read them, until it commits a change of their
+    /// states.
     pub(super) lanes_read: BoundedCache<SessionId, Arc<Vec<MessageHead>>>,
     /// The rows that this process may still write into shared partitions of lists.
     pub(super) row_shares: RowShares,

@@ -85,7 +85,7 @@ impl CqlStore {
             .await
     }
 
-    /// Imports which learned rows a session wrote.
+    /// Imports the list of the learned rows that a session wrote.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl CqlStore {
         self.inner.put_idempotency(hash, record).await.map(drop)
     }
 
-    /// Imports a recorder unless it exists. The expiry is part of data that only the service reads, so the
-    /// row lives as long as a recorder may until the next push writes it again.
+    /// Imports a recorder unless it exists. The expiry is part of data that only the service reads,
+    /// so the row lives as long as a recorder may until the next push writes it again.
     ///
     /// # Errors
     ///

@@ -122,8 +122,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the partitions of a session's journal from this one on: the first always exists, the others are
-    /// listed.
+    /// Returns the partitions of a session's journal from this one on: the first always exists, the
+    /// others are listed.
     pub(super) async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
         let mut buckets = Vec::new();
         if from == 0 {
@@ -284,8 +284,8 @@ impl Journal for CqlStore {
     }
 
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
-        // Only scoring counts. The longest sessions have a million batches, which takes longer to count
-        // than a caller may wait for an answer.
+        // Only scoring counts. The longest sessions have a million batches, which takes longer to
+        // count than a caller may wait for an answer.
         self.run_without_deadline(|inner| async move { inner.count(session_id).await })
             .await
     }
@@ -307,9 +307,9 @@ impl Journal for CqlStore {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let statement = &db.statements.notes_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
-            let corrupt = || StoreError::Corrupt("notes: not a note".to_owned());
+            let damaged = || StoreError::Damaged("notes: not a note".to_owned());
             rows.iter()
-                .map(|(bytes,)| note_of(bytes).ok_or_else(corrupt))
+                .map(|(bytes,)| note_of(bytes).ok_or_else(damaged))
                 .collect()
         })
         .await

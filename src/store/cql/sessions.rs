@@ -3,7 +3,7 @@
 //! ```text
 //! port.rs                      the end and the PoD of a session, and the port
 //! starts.rs                    the start of a session, and its idempotency key
-//! state.rs                     a session's state: all parts of a session that need a lightweight transaction
+//! state.rs                     a session's state: its parts that need a lightweight transaction
 //! insights.rs, reviews.rs      insights, learned data and messages; reviews of decisions
 //! session_list.rs, lists.rs    the lists of a tenant's sessions
 //! own_sessions.rs              the sessions that a process that serves alone knows without a read

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepared.rs       all statements, prepared once
-//! db.rs             running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
+//! db.rs             runs statements: a row, rows, a write, a lightweight transaction; maps errors
 //! write_group.rs    small rows of several partitions, written with one request
 //! counts.rs         counts of statements by kind
 //! ```

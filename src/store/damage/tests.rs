@@ -209,7 +209,7 @@ async fn a_damaged_webhook_does_not_affect_other_tenants() {
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].tenant, tenant(2));
     let own = store.endpoint(tenant(1)).await;
-    assert!(matches!(own, Err(StoreError::Corrupt(_))), "never absent");
+    assert!(matches!(own, Err(StoreError::Damaged(_))), "never absent");
 }
 
 /// Returns an insight of a session that could not be scored.
@@ -238,7 +238,7 @@ async fn commit(store: &MemoryStore, session_id: SessionId, insight: StoredInsig
 }
 
 #[tokio::test]
-async fn an_unreadable_insight_is_replaced() {
+async fn a_damaged_insight_is_replaced() {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     end(&store, session_id).await;

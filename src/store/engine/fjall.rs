@@ -43,8 +43,8 @@ const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 const ROW_BYTES: u64 = 64;
 /// The size at which fjall itself would flush a memtable, which is never reached.
 const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
-/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
-/// fjall accepts; a sealed journal has the memtables that pin it flushed.
+/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum
+/// that fjall accepts; a sealed journal has the memtables that pin it flushed.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The number of fjall's workers. With several, the first one spins while another merges tables
 /// (measured: a sixth of the processor time).
@@ -68,11 +68,11 @@ impl From<fjall::Error> for EngineError {
             | fjall::Error::JournalRecovery(_)
             | fjall::Error::InvalidTag(_)
             | fjall::Error::InvalidTrailer
-            | fjall::Error::Decompress(_) => Self::Corrupt(error.to_string()),
+            | fjall::Error::Decompress(_) => Self::Damaged(error.to_string()),
             fjall::Error::Storage(LsmError::Io(ref io)) | fjall::Error::Io(ref io)
                 if is_damage(io) =>
             {
-                Self::Corrupt(error.to_string())
+                Self::Damaged(error.to_string())
             }
             error => Self::Failed(Box::new(error)),
         }
@@ -89,7 +89,7 @@ fn is_damage(error: &std::io::Error) -> bool {
 fn read<T>(read: impl FnOnce() -> fjall::Result<T>) -> Result<T, EngineError> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => Ok(read?),
-        Err(_) => Err(EngineError::Corrupt("fjall panicked over a block".into())),
+        Err(_) => Err(EngineError::Damaged("fjall panicked over a block".into())),
     }
 }
 

@@ -15,7 +15,7 @@ use super::LocalStore;
 use crate::engine::Engine;
 use crate::quarantine;
 use crate::tables::erasure::Part;
-use crate::tables::{erasure, insights, recorders, retention, sessions, unreadable};
+use crate::tables::{damaged, erasure, insights, recorders, retention, sessions};
 use crate::txn::Txn;
 
 #[async_trait]
@@ -35,21 +35,21 @@ impl<E: Engine> Erasure for LocalStore<E> {
             .await
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
         until: TimestampMs,
     ) -> StoreResult<Vec<SessionId>> {
         let subject = subject.clone();
-        self.read_rows(move |read| unreadable::sessions_of(read, tenant, &subject, until))
+        self.read_rows(move |read| damaged::sessions_of(read, tenant, &subject, until))
             .await
     }
 
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
-        let is_unreadable = self.read_inline(|read| unreadable::is_unreadable(read, session_id))?;
-        let listed: Arc<[Vec<u8>]> = if is_unreadable {
-            let listed = self.read_rows(move |read| unreadable::listed_keys(read, session_id));
+        let is_damaged = self.read_inline(|read| damaged::is_damaged(read, session_id))?;
+        let listed: Arc<[Vec<u8>]> = if is_damaged {
+            let listed = self.read_rows(move |read| damaged::listed_keys(read, session_id));
             listed.await?.into()
         } else {
             Arc::default()

@@ -10,8 +10,8 @@ use crate::embedded::EmbeddedStore;
 use crate::engine::Space;
 use crate::tables::Key;
 
-/// Verifies that the cluster has only data that the embedded store has too. A migration calls it before its first
-/// write, because it may copy for hours, and after its last one.
+/// Verifies that the cluster has only data that the embedded store has too. A migration calls it
+/// before its first write, because it may copy for hours, and after its last one.
 pub(super) async fn check(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     check_sessions(from, to).await?;
     check_customers(from, to).await?;

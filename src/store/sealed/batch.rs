@@ -33,7 +33,8 @@ pub(super) struct Sealing {
 pub(super) struct Writer {
     /// The number of the next unused key.
     pub(super) next: u64,
-    /// The number of the key of recently used sessions; `None` for a session whose rows are not sealed.
+    /// The number of the key of recently used sessions; `None` for a session whose rows are not
+    /// sealed.
     pub(super) sessions: Recent<[u8; 16], Option<u64>>,
     /// Keys whose rows were removed by a batch that may not be durable yet.
     pub(super) to_destroy: Vec<u64>,
@@ -118,7 +119,7 @@ pub(super) fn readable(
     read: Result<Option<Vec<u8>>, EngineError>,
 ) -> Result<Option<Vec<u8>>, EngineError> {
     match read {
-        Err(EngineError::Corrupt(cause)) => {
+        Err(EngineError::Damaged(cause)) => {
             tracing::error!(%cause, "a row cannot be read; the write treats it as missing");
             Ok(None)
         }
@@ -146,7 +147,8 @@ impl Sealing {
             writer.next += 1;
             match self.keys.find(number).map_err(failed)? {
                 FoundKey::Key(secret) => return Ok((number, secret)),
-                // A restored store may have older rows than keys. The rest of a damaged file stays unused.
+                // A restored store may have older rows than keys. The rest of a damaged file stays
+                // unused.
                 FoundKey::Destroyed => {}
                 FoundKey::Damaged => writer.next = next_file(number),
             }
@@ -195,7 +197,8 @@ impl Sealing {
         Ok(Write { space, key, value })
     }
 
-    /// Seals a row with a key of its own. The key of the replaced version is destroyed unless the new version has it too.
+    /// Seals a row with a key of its own. The key of the replaced version is destroyed unless the
+    /// new version has it too.
     fn row(
         &self,
         inner: &dyn Engine,
@@ -240,7 +243,8 @@ impl Sealing {
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
                 let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)? else {
-                    // The session's earlier rows are unreadable. That must not end the store.
+                    // The session's key is damaged, so its earlier rows are unreadable. The store
+                    // continues to accept batches.
                     return self.row(inner, writer, change, write, RowKeyLifetime::OneVersion);
                 };
                 change.writes.push(self.sealed(write, number, &secret)?);
@@ -353,7 +357,8 @@ impl Sealing {
         synced.map_err(failed)
     }
 
-    /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is a thread.
+    /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is
+    /// a thread.
     pub(super) fn spawn_sync(sealing: &Arc<Self>) -> bool {
         let syncing = Arc::clone(sealing);
         let sync = move || {

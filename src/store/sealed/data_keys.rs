@@ -137,7 +137,8 @@ impl DataKeys {
 
     /// Returns the key that seals the rows with this number.
     pub(super) fn find(&self, number: u64) -> io::Result<FoundKey> {
-        // The lock is held until the key is in the map, so that a key that is destroyed meanwhile does not stay in memory.
+        // The lock is held until the key is in the map, so that a key that is destroyed meanwhile
+        // does not stay in memory.
         let mut recent = self.recent();
         if let Some(key) = recent.get(&number) {
             return Ok(FoundKey::Key(key));
@@ -242,8 +243,8 @@ fn is_all_destroyed(mut file: &File, number: u64) -> io::Result<bool> {
     Ok(is_whole && numbers.all(|(number, key)| key == destroyed_mark(number)))
 }
 
-/// Returns whether a file in the folder of the keys holds keys. Other files are leftovers of interrupted
-/// writes.
+/// Returns whether a file in the folder of the keys holds keys. Other files are leftovers of
+/// interrupted writes.
 fn has_keys(name: &str) -> bool {
     name == ROOT_FILE || name.ends_with(".keys")
 }

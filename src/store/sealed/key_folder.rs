@@ -53,7 +53,7 @@ pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
 /// Replaces a file atomically and durably.
 pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let next = format!("{name}.next");
-    // It is left from a replacement that was interrupted.
+    // The file is left from a replacement that was interrupted.
     match std::fs::remove_file(folder.join(&next)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

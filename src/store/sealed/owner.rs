@@ -11,9 +11,11 @@ pub(super) enum KeyOwner {
     None,
     /// The session with these bytes of its id. All of its rows have one key.
     Session([u8; 16]),
-    /// The row, whose key is replaced whenever the row is, because the new content may lack some of the old one.
+    /// The row, whose key is replaced whenever the row is, because the new content may lack some of
+    /// the old one.
     Row,
-    /// The row, whose key stays until the row is removed. Its content is about the same subject all the time.
+    /// The row, whose key stays until the row is removed. Its content is about the same subject all
+    /// the time.
     LastingRow,
 }
 

@@ -1,5 +1,5 @@
-//! The root key, with which the data keys are derived. Its file is sealed with the secret key of the
-//! service.
+//! The root key, with which the data keys are derived. Its file is sealed with the secret key of
+//! the service.
 
 use std::io;
 use std::path::Path;

@@ -433,7 +433,8 @@ fn act() -> impl Strategy<Value = (Act, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A sealed engine reads like an engine that seals nothing, whatever is written, across restarts and power losses.
+    /// After any writes, restarts and power losses, a sealed engine reads like an engine that seals
+    /// nothing.
     #[test]
     fn reads_like_an_engine_that_seals_nothing(acts in prop::collection::vec(act(), 1..40)) {
         let table = [

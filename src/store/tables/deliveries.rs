@@ -17,8 +17,8 @@ use crate::txn::{Read, Row, Scan, Txn};
 const EXAMINED_ROWS_MAX: usize = 20_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 500;
-/// The name of an unreadable row of this table in the log.
-const UNREADABLE: &str = "a delivery";
+/// The name of a damaged row of this table in the log.
+const DAMAGED: &str = "a delivery";
 
 /// Returns the rows of a tenant that a filter may match, as a range of keys that end with the
 /// message's id.
@@ -98,9 +98,9 @@ fn decode(
     row: &Row,
 ) -> StoreResult<Option<DeliveryRow>> {
     if row.key.first() == Some(&b'D') {
-        return skipped(row.decode().map(Some), UNREADABLE);
+        return skipped(row.decode().map(Some), DAMAGED);
     }
-    skipped(read.state(&outbox::delivery_key(tenant, id)), UNREADABLE)
+    skipped(read.state(&outbox::delivery_key(tenant, id)), DAMAGED)
 }
 
 /// A scan of the deliveries of one session, which reads its messages instead of the tenant's table.
@@ -115,8 +115,8 @@ struct SessionScan<'s> {
 }
 
 impl SessionScan<'_> {
-    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined id if there may be more
-    /// rows.
+    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined
+    /// id if there may be more rows.
     fn run(
         &self,
         read: &dyn Read,
@@ -146,7 +146,7 @@ impl SessionScan<'_> {
             if is_outside {
                 continue;
             }
-            let delivery = skipped(read.state(&key), UNREADABLE)?;
+            let delivery = skipped(read.state(&key), DAMAGED)?;
             let more = delivery
                 .filter(|delivery| filter.takes(delivery, current))
                 .is_none_or(&mut *take);

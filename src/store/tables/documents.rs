@@ -29,8 +29,8 @@ pub(crate) fn get(
     read.get(Space::State, &full_key(collection, key))
 }
 
-/// Replaces a document if its content is `expected`; returns whether it was. A damaged document counts as
-/// empty, as in [`list`], so that it can be replaced or removed.
+/// Replaces a document if its content is `expected`; returns whether it was. A damaged document
+/// counts as empty, as in [`list`], so that it can be replaced or removed.
 pub(crate) fn replace(
     txn: &mut Txn<'_>,
     collection: Collection,
@@ -39,7 +39,7 @@ pub(crate) fn replace(
     data: Option<Vec<u8>>,
 ) -> StoreResult<bool> {
     let is_expected = match get(txn.as_read(), collection, key) {
-        Err(StoreError::Corrupt(_)) if expected == Some(&[]) => true,
+        Err(StoreError::Damaged(_)) if expected == Some(&[]) => true,
         stored => stored?.as_deref() == expected,
     };
     if !is_expected {
@@ -53,8 +53,8 @@ pub(crate) fn replace(
     Ok(true)
 }
 
-/// Returns up to `limit` documents in order of their keys, after the key `after`. A damaged document is
-/// empty, so that it does not hide the others.
+/// Returns up to `limit` documents in order of their keys, after the key `after`. A damaged
+/// document is empty, so that it does not hide the others.
 pub(crate) fn list(
     read: &dyn Read,
     collection: Collection,

@@ -68,7 +68,7 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
     for row in read.rows(&Scan::keys(KeyRange::prefix([b'h']), usize::MAX))? {
         match read.state(&row.key) {
             Ok(endpoint) => endpoints.extend(endpoint),
-            Err(StoreError::Corrupt(row)) => damage::report("a webhook", &row),
+            Err(StoreError::Damaged(row)) => damage::report("a webhook", &row),
             Err(error) => return Err(error),
         }
     }

@@ -24,8 +24,8 @@ pub(crate) fn rows(read: &dyn Read, session_id: SessionId) -> StoreResult<Sessio
     })
 }
 
-/// A part of a session's rows. Parts are removed one after the other, because a client's write waits
-/// for the part that is being removed.
+/// A part of a session's rows. Parts are removed one after the other, because a client's write
+/// waits for the part that is being removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The batches.
@@ -58,7 +58,7 @@ pub(crate) fn step(
         txn.journal_heads.erase(session_id);
         return Ok(has_more);
     }
-    // An unreadable end leaves a row that names the session; the retention sweep removes it.
+    // A damaged end leaves a row that names the session; the retention sweep removes it.
     let end = sessions::end_of(txn.as_read(), session_id);
     if let Some(end) = readable(end, session_id, "the end of an erased session")? {
         let completed = sessions::completed_key(end.completed_at, session_id);
@@ -73,8 +73,8 @@ pub(crate) fn step(
     Ok(false)
 }
 
-/// Removes the idempotency keys of a tenant whose session is gone; see [`porchlight_ports::Erasure`]. A damaged
-/// row stays until it is quarantined.
+/// Removes the idempotency keys of a tenant whose session is gone; see
+/// [`porchlight_ports::Erasure`]. A damaged row stays until it is quarantined.
 pub(crate) fn idempotency_keys(
     txn: &mut Txn<'_>,
     tenant: Tenant,

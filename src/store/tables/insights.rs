@@ -33,8 +33,8 @@ pub(crate) fn commit(
         return Ok(false);
     };
     match newest(txn.as_read(), session_id) {
-        // An unreadable insight is replaced, regardless of its revision.
-        Err(StoreError::Corrupt(_)) => {}
+        // A damaged insight is replaced, regardless of its revision.
+        Err(StoreError::Damaged(_)) => {}
         stored => {
             let revision = stored?.map_or(0, |stored| stored.record.revision);
             if revision.checked_add(1) != Some(insight.record.revision) {
@@ -51,8 +51,8 @@ pub(crate) fn commit(
     outbox::queue_message(txn, start.tenant, session_id, message)?;
     match present(txn.as_read(), session_id) {
         Ok(present) if present != insight.covered => {}
-        // If its rows are unreadable, no better insight can be expected.
-        Ok(_) | Err(StoreError::Corrupt(_)) => to_score::clear(txn, session_id),
+        // If its rows are damaged, no better insight can be expected.
+        Ok(_) | Err(StoreError::Damaged(_)) => to_score::clear(txn, session_id),
         Err(error) => return Err(error),
     }
     Ok(true)
@@ -62,7 +62,7 @@ pub(crate) fn commit(
 /// removed: the next start scores the session again.
 pub(crate) fn mark_if_failed(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     let stored = match newest(txn.as_read(), session_id) {
-        Err(StoreError::Corrupt(_)) => None,
+        Err(StoreError::Damaged(_)) => None,
         stored => stored?,
     };
     if stored.is_some_and(|stored| stored.record.error_message.is_some()) {
@@ -106,8 +106,8 @@ pub(super) fn remove_traces(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRe
             continue;
         }
         let is_removed = match recall(txn.as_read(), &key) {
-            // No session can use an unreadable row.
-            Err(StoreError::Corrupt(_)) => true,
+            // No session can use a damaged row.
+            Err(StoreError::Damaged(_)) => true,
             row => row?.is_some_and(|row| belongs_to_session(session_id, &key, &row)),
         };
         if is_removed {

@@ -16,7 +16,7 @@ use porchlight_schema::time::TimestampMs;
 use super::{Key, sessions, to_score};
 use crate::engine::{KeyRange, Space};
 use crate::journal_heads::JournalHead;
-use crate::record::{SEAL_BYTES, corrupt};
+use crate::record::{SEAL_BYTES, damaged};
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
@@ -52,15 +52,15 @@ fn parts<'a>(key: &[u8], payload: &'a [u8]) -> StoreResult<(TimestampMs, &'a [u8
         Some((&FORMAT, rest)) => rest
             .split_first_chunk::<8>()
             .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
-            .ok_or_else(|| corrupt(Space::Journal, key, "too short")),
-        _ => Err(corrupt(Space::Journal, key, "unknown format")),
+            .ok_or_else(|| damaged(Space::Journal, key, "too short")),
+        _ => Err(damaged(Space::Journal, key, "unknown format")),
     }
 }
 
 fn seq_of(key: &[u8]) -> StoreResult<u32> {
     key.last_chunk::<4>()
         .map(|seq| u32::from_be_bytes(*seq))
-        .ok_or_else(|| corrupt(Space::Journal, key, "key too short"))
+        .ok_or_else(|| damaged(Space::Journal, key, "key too short"))
 }
 
 fn entry(row: &Row) -> StoreResult<JournalEntry> {
@@ -69,7 +69,7 @@ fn entry(row: &Row) -> StoreResult<JournalEntry> {
         seq: seq_of(&row.key)?,
         received_at,
         batch: PackedBatch::from_bytes(Arc::from(batch))
-            .map_err(|error| corrupt(Space::Journal, &row.key, &error.to_string()))?,
+            .map_err(|error| damaged(Space::Journal, &row.key, &error.to_string()))?,
     })
 }
 
@@ -189,8 +189,8 @@ pub(crate) fn newest(
     }
 }
 
-/// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions, needs no
-/// read of its batches.
+/// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions,
+/// needs no read of its batches.
 pub(crate) fn acknowledged(
     read: &dyn Read,
     session_id: SessionId,

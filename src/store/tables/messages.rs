@@ -6,7 +6,7 @@ use porchlight_schema::message::Message;
 
 use super::Key;
 use crate::engine::{KeyRange, Space};
-use crate::record::corrupt;
+use crate::record::damaged;
 use crate::txn::{Read, Row, Scan};
 
 /// Returns the key of a message.
@@ -42,7 +42,7 @@ pub(crate) fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult
         None => Ok(0),
         Some(row) => match row.key.last_chunk::<4>() {
             Some(number) => Ok(u32::from_be_bytes(*number).saturating_add(1)),
-            None => Err(corrupt(Space::State, &row.key, "key too short")),
+            None => Err(damaged(Space::State, &row.key, "key too short")),
         },
     }
 }

@@ -35,11 +35,11 @@ const LANE_READ_MAX: usize = 256;
 
 /// The table of messages that are held, by when they will have been held for too long.
 const HELD: u8 = b'z';
-/// The name of an unreadable row of a lane or of an index in the log.
+/// The name of a damaged row of a lane or of an index in the log.
 const LISTED: &str = "a row of an outbox";
-/// The name of an unreadable row of a session's lane in the log.
+/// The name of a damaged row of a session's lane in the log.
 const WAITING: &str = "a waiting message";
-/// The name of an unreadable row of the list of deliveries in the log.
+/// The name of a damaged row of the list of deliveries in the log.
 const DELIVERY: &str = "a delivery";
 
 fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Key {
@@ -114,7 +114,8 @@ fn attempt_key(id: MessageId, attempt: u32) -> Vec<u8> {
     Key::of(b'A').bytes(&id.to_bytes()).number(attempt).build()
 }
 
-// --- Into the outbox -----------------------------------------------------------------------------------------------
+// --- Into the outbox
+// -----------------------------------------------------------------------------------------------
 
 /// Queues a message under the session's next number, if the tenant has a webhook. The
 /// caller commits it together with its cause.
@@ -177,7 +178,8 @@ fn remove_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued
     }
 }
 
-// --- Queries of the machine ----------------------------------------------------------------------------------------
+// --- Queries of the machine
+// ----------------------------------------------------------------------------------------
 
 /// Lists an outbox. See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
@@ -322,8 +324,9 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
-/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is made
-/// again from the lane: the change must not fail or be ignored, because it would be repeated for ever.
+/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is
+/// made again from the lane: the change must not fail or be ignored, because it would be repeated
+/// for ever.
 fn stored_delivery(
     read: &dyn Read,
     key: &[u8],
@@ -332,7 +335,7 @@ fn stored_delivery(
 ) -> StoreResult<Option<DeliveryRow>> {
     let before = &update.before;
     match read.state(key) {
-        Err(StoreError::Corrupt(row)) => report(DELIVERY, &row),
+        Err(StoreError::Damaged(row)) => report(DELIVERY, &row),
         Ok(None) => {
             let waiting = read.state::<Queued>(&lane_key(endpoint_id, before));
             let waiting = readable(waiting, before.session_id, WAITING)?;
@@ -348,7 +351,7 @@ fn stored_delivery(
 /// Returns whether a message was removed with its session.
 fn is_removed(read: &dyn Read, id: MessageId) -> StoreResult<bool> {
     match read.has_state(&messages::id_key(id)) {
-        Err(StoreError::Corrupt(_)) => Ok(false),
+        Err(StoreError::Damaged(_)) => Ok(false),
         has_row => has_row.map(|has_row| !has_row),
     }
 }

@@ -33,8 +33,8 @@ pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<Record
     Ok(row.map(|(version, data)| RecorderRow { version, data }))
 }
 
-/// Returns up to `limit` recorders after `after`, and the position after which the next page begins. Damaged
-/// ones are left out.
+/// Returns up to `limit` recorders after `after`, and the position after which the next page
+/// begins. Damaged ones are left out.
 pub(crate) fn page(
     read: &dyn Read,
     after: Option<RecorderId>,

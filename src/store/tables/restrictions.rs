@@ -13,15 +13,15 @@ const MARK: u8 = 1;
 /// The number of marks per read.
 const PAGE_ROWS: usize = 256;
 
-/// Returns whether a restriction or a legal hold protects a session from retention. An unreadable mark
-/// protects it, and concerns no other session.
+/// Returns whether a restriction or a legal hold protects a session from retention. A damaged
+/// mark protects it, and concerns no other session.
 pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool> {
     for subject in Mark::subjects_of(start) {
         let key = Key::of(MARK).tenant(start.tenant).bytes(&subject.key());
         let mark = match find(read, &key.build()) {
-            Err(StoreError::Corrupt(row)) => {
+            Err(StoreError::Damaged(row)) => {
                 report("a privacy mark", &row);
-                Mark::of_unreadable()
+                Mark::of_damaged()
             }
             found => found?.unwrap_or_default(),
         };
@@ -32,8 +32,8 @@ pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool
     Ok(false)
 }
 
-/// Returns whether any restriction or legal hold may protect a session whose start is unreadable: its
-/// subjects are unknown, so each mark that keeps sessions, or is unreadable, may be its own.
+/// Returns whether any restriction or legal hold may protect a session whose start is damaged:
+/// its subjects are unknown, so each mark that keeps sessions, or is damaged, may be its own.
 pub(crate) fn may_be_kept(read: &dyn Read) -> StoreResult<bool> {
     let collection = Collection::of_service(DocumentKind::PrivacyMark);
     let mut after = None;
@@ -63,11 +63,11 @@ fn find(read: &dyn Read, key: &[u8]) -> StoreResult<Option<Mark>> {
 
 fn decode(data: &[u8]) -> StoreResult<Mark> {
     serde_json::from_slice(data)
-        .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a privacy mark: {error}")))
 }
 
-/// Returns the tenant of the mark that a row in the table of documents contains, or `None` if the row
-/// contains another document.
+/// Returns the tenant of the mark that a row in the table of documents contains, or `None` if the
+/// row contains another document.
 pub(crate) fn tenant_of_row(key: &[u8]) -> Option<Tenant> {
     let rest = key.strip_prefix(&[documents::TABLE, DocumentKind::PrivacyMark as u8])?;
     rest.starts_with(&[MARK]).then(|| tenant_in(rest)).flatten()

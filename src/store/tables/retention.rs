@@ -26,7 +26,8 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
-    /// A session is, or may be, restricted or under a legal hold, and stays. The next step begins after this row.
+    /// A session is, or may be, restricted or under a legal hold, and stays. The next step begins
+    /// after this row.
     Kept(Vec<u8>),
 }
 
@@ -63,8 +64,9 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 }
 
 /// Removes the oldest completed session after the row `after` if it was completed before `before`,
-/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The row that names the
-/// session is removed last, so that an interrupted sweep continues where it stopped.
+/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The
+/// row that names the session is removed last, so that an interrupted sweep continues where it
+/// stopped.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
     before: TimestampMs,
@@ -99,7 +101,7 @@ fn is_kept(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
         Ok(Some(start)) => restrictions::is_kept(read, &start),
         Ok(None) => Ok(false),
         Err(error) => {
-            // Returns any error other than an unreadable row.
+            // Returns any error other than a damaged row.
             readable::<SessionStart>(Err(error), session_id, "the start of an old session")?;
             restrictions::may_be_kept(read)
         }
@@ -162,7 +164,7 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
             txn.delete(Space::State, row.key);
         }
     }
-    // If the start is unreadable, the lists keep its rows, which then name a deleted session.
+    // If the start is damaged, the lists keep its rows, which then name a deleted session.
     let start = sessions::start_of(txn.as_read(), session_id);
     if let Some(start) = readable(start, session_id, "the start of an old session")? {
         for key in session_index::index_keys(&start) {

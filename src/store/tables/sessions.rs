@@ -210,7 +210,7 @@ pub(crate) fn live(
             .collect();
         let sessions = starts_of_live(read, &live)?;
         match rows.last() {
-            // All of them are unreadable: an empty page would end the list.
+            // All of them are damaged: an empty page would end the list.
             Some(last) if sessions.is_empty() => range = range.after(&last.key),
             _ => return Ok(sessions),
         }
@@ -218,7 +218,7 @@ pub(crate) fn live(
 }
 
 /// Returns the starts of these sessions, in order of id. The row of a session in progress is
-/// removed with the write that ends it, so the ends are not read. A session that is unreadable, or
+/// removed with the write that ends it, so the ends are not read. A session that is damaged, or
 /// was swept meanwhile, is left out.
 ///
 /// A range of rows is read in less time than the same rows one by one: with the ends, they were
@@ -234,8 +234,8 @@ fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<Sessio
     };
     let rows = match read.rows(&Scan::state(range, live.len() * STARTS_PER_LIVE_MAX)) {
         Ok(rows) => rows,
-        // One of them is unreadable.
-        Err(StoreError::Corrupt(_)) => Vec::new(),
+        // One of them is damaged.
+        Err(StoreError::Damaged(_)) => Vec::new(),
         Err(error) => return Err(error),
     };
     let mut rows = rows.into_iter().peekable();
@@ -253,8 +253,8 @@ fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<Sessio
     Ok(sessions)
 }
 
-/// Returns the current state of a session, or `None` if it does not exist or its start is unreadable. A session whose
-/// end is unreadable counts as recording, so that an erasure finds it.
+/// Returns the current state of a session, or `None` if it does not exist or its start is
+/// damaged. A session whose end is damaged counts as recording, so that an erasure finds it.
 pub(crate) fn find_readable(
     read: &dyn Read,
     session_id: SessionId,

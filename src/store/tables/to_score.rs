@@ -1,5 +1,6 @@
-//! Marks completed sessions whose insight may not cover all data. The end, a late batch or a PoD sets the mark in the
-//! same group that stores it; the insight that covers everything removes it. A process that starts finds all marks.
+//! Marks completed sessions whose insight may not cover all data. The end, a late batch or a PoD
+//! sets the mark in the same group that stores it; the insight that covers everything removes it. A
+//! process that starts finds all marks.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;

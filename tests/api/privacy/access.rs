@@ -263,7 +263,7 @@ async fn an_erasure_replaces_its_subject_in_any_number_of_earlier_requests() {
     let server = server(0).await;
     let requests = Collection::of_tenant(DocumentKind::PrivacyRequest, tenant(&server).await);
     let subject = json!({ "externalRiderId": "rider-1" });
-    // They are more than one query reads.
+    // One query does not read all of these requests.
     let ids: Vec<_> = (0..=PRIVACY_REQUESTS_SCANNED_MAX)
         .map(|number| format!("r{number}"))
         .collect();

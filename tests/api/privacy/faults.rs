@@ -1,5 +1,5 @@
-//! Tests that an unreadable mark concerns only its subject, and that a panic does not end the work on
-//! privacy requests.
+//! Tests that a damaged mark concerns only its subject, and that a panic does not end the work
+//! on privacy requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,15 +32,15 @@ async fn damage_mark(server: &Server, id: &str) {
     let stored = server.store.documents(marks, None, 100).await.unwrap();
     let mark = stored.into_iter().find(|row| row.key.ends_with(&subject));
     let mark = mark.unwrap();
-    let unreadable = Some(b"?".to_vec());
+    let damaged = Some(b"?".to_vec());
     let written = server
         .store
-        .replace_document(marks, mark.key, Some(mark.data), unreadable);
+        .replace_document(marks, mark.key, Some(mark.data), damaged);
     assert!(written.await.unwrap());
 }
 
 #[actix::test]
-async fn an_unreadable_mark_keeps_the_data_of_its_session_and_of_no_other() {
+async fn a_damaged_mark_keeps_the_data_of_its_session_and_of_no_other() {
     let server = server(0).await;
     let (damaged, held) = (server.scored_session().await, server.scored_session().await);
     let other = server.scored_session().await;

@@ -1,5 +1,5 @@
-//! Tests that a legal hold or a restriction is acknowledged only if retention removes nothing from then on, even
-//! when the process that removes is killed.
+//! Tests that a legal hold or a restriction is acknowledged only if retention removes nothing from
+//! then on, even when the process that removes is killed.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -167,7 +167,7 @@ async fn a_removal_outlives_a_change_of_the_policy() {
     server.stop().await;
 }
 
-/// Owns every shard until a session is gone.
+/// A node that owns every shard until a session is removed.
 #[derive(Default)]
 struct OwnsUntilGone {
     store: OnceLock<Arc<MemoryStore>>,

@@ -1,4 +1,5 @@
-//! Tests restrictions: their place among the checks of a change, and recorders that hide their sessions.
+//! Tests restrictions: their place among the checks of a change, and recorders that hide their
+//! sessions.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Tests the retention that an organization chooses: it stays within the bounds, removes each class of
-//! data in time and nothing else, leaves held sessions alone, and applies to the audit log.
+//! Tests the retention that an organization chooses: it stays within the bounds, removes each class
+//! of data in time and nothing else, leaves held sessions alone, and applies to the audit log.
 
 use porchlight_actors::audit::Outcome;
 use porchlight_actors::service::Swept;
@@ -223,7 +223,7 @@ async fn completed_session_of_other(server: &Server) {
 }
 
 #[actix::test]
-async fn a_session_with_an_unreadable_row_does_not_stop_the_sweep() {
+async fn a_session_with_a_damaged_row_does_not_stop_the_sweep() {
     let server = server(0).await;
     let damaged: SessionId = server.scored_session().await.id.parse().unwrap();
     let whole = server.scored_session().await;
@@ -248,18 +248,17 @@ async fn a_session_with_an_unreadable_row_does_not_stop_the_sweep() {
 }
 
 #[actix::test]
-async fn an_unreadable_policy_does_not_stop_the_sweep_of_other_organizations() {
+async fn a_damaged_policy_does_not_stop_the_sweep_of_other_organizations() {
     let server = server(0).await;
     completed_session_of_other(&server).await;
     choose(&server, json!({ "telemetryDays": 1 })).await;
     let policies = Collection::of_service(DocumentKind::Retention);
     let stored = server.store.documents(policies, None, 10).await.unwrap();
     let policy = stored.into_iter().find(|row| row.key.len() > 1).unwrap();
-    let unreadable = Some(b"?".to_vec());
-    let written =
-        server
-            .store
-            .replace_document(policies, policy.key, Some(policy.data), unreadable);
+    let damaged = Some(b"?".to_vec());
+    let written = server
+        .store
+        .replace_document(policies, policy.key, Some(policy.data), damaged);
     assert!(written.await.unwrap());
     choose_as(&server, &server.keys.other, json!({ "insightDays": 9 })).await;
 
@@ -269,7 +268,7 @@ async fn an_unreadable_policy_does_not_stop_the_sweep_of_other_organizations() {
     for _ in 0..25 {
         let mut swept = Swept::default();
         server.service.apply_retention(&mut swept).await.unwrap();
-        assert!(swept.failures > 0, "the unreadable policy is reported");
+        assert!(swept.failures > 0, "the damaged policy is reported");
         sessions += swept.sessions;
     }
     assert_eq!(sessions, 1, "the counts of a sweep with a failure are kept");

@@ -13,7 +13,7 @@ pub(super) fn begins_ms(server: &Server) -> i64 {
     server.clock.now().0 - 3_600_000
 }
 
-/// Returns a delivery without the data that no app can send: acts are annotations of free text.
+/// Returns a delivery without the data that no app can send.
 pub(crate) fn delivery(kind: Kind) -> Delivery {
     let mut seed = 4_000;
     loop {

@@ -1,6 +1,6 @@
-//! Tests that real recordings pushed by apps equal the same ones sent through the API. The
-//! recordings are in the folder `PORCHLIGHT_RECORDINGS`, or else next to the project; without them
-//! the test prints a line and is skipped.
+//! Tests that a real recording gives the same insight whether an app pushes it or the API receives
+//! it. The recordings are in the folder `PORCHLIGHT_RECORDINGS`, or else next to the project;
+//! without them the test prints a line and is skipped.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,8 @@ async fn pushed_by_sensor_logger(recording: &Recording) -> Value {
     insight
 }
 
-/// Overland is the app of which batches of positions with milliseconds are published.
+/// Returns the insight of a recording as Overland pushes it: positions in batches, with times in
+/// milliseconds.
 async fn pushed_by_overland(recording: &Recording) -> Value {
     let server = Server::start().await;
     let order = json!({ "externalRiderId": "rider", "deliveryId": "order-1", "address": address(recording) });

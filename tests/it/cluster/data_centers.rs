@@ -47,7 +47,7 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a statement that needs both data centres.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A database in two data centres, and the link between them. It ends when this is dropped.
+/// A database in two data centres, and the link between them. Dropping the value ends the database.
 struct DataCenters {
     database: CqlServer,
     link: Link,
@@ -160,8 +160,9 @@ fn batches(sent: &[Sent]) -> usize {
     sent.iter().map(|sent| sent.acknowledged.len()).sum()
 }
 
-/// Prints how many batches the other data centre lacks once it has caught up, or after a while. The
-/// service promises nothing about that data centre: the database's hints and repairs complete it.
+/// Prints the number of batches that the other data centre lacks once it has caught up, or after a
+/// while. The service promises nothing about that data centre: the database's hints and repairs
+/// complete it.
 async fn report_catch_up(there: &CqlStore, sent: &[Sent]) {
     let began = Instant::now();
     loop {

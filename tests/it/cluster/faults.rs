@@ -1,6 +1,6 @@
 //! Injects one fault after the other while phones send: no acknowledged batch is missing, every
-//! insight is byte for byte that of one node without a fault, and every session's messages arrive in
-//! order.
+//! insight is byte for byte that of one node without a fault, and every session's messages arrive
+//! in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ struct Campaign {
     /// answer in time, and the number of moves of shards. A machine that stalls for seconds fails
     /// these although no rule was broken.
     in_time: bool,
-    /// The violations of these; reported after all other comparisons.
+    /// The failed checks of results that depend on the machine's speed; reported after all others.
     late: Vec<String>,
 }
 

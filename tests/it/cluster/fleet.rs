@@ -1,11 +1,12 @@
 //! Measures a large fleet: 100,000 sessions in progress on three nodes of ours and three of the
 //! database, while one tenant receives 30 messages per second for half an hour.
 //!
-//! The measurement begins when each session has sent its first batch, which costs more than the others.
+//! The measurement begins when each session has sent its first batch, which costs more than the
+//! others.
 //!
-//! `PORCHLIGHT_TEST_CQL_MEASURED=1 PORCHLIGHT_CLUSTER_CQL_NODES=3 PORCHLIGHT_BIN=target/release/porchlight
-//! PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it cluster::fleet -- --ignored
-//! --nocapture`
+//! `PORCHLIGHT_TEST_CQL_MEASURED=1 PORCHLIGHT_CLUSTER_CQL_NODES=3
+//! PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo
+//! test --test it cluster::fleet -- --ignored --nocapture`
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};

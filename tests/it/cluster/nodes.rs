@@ -143,7 +143,7 @@ impl Nodes {
         self.wires.set_process(number, None);
     }
 
-    /// Returns a client that uses any node, and the next one if that does not answer.
+    /// Returns a client that calls any node, and the next node if that one does not answer.
     pub(super) fn client(&self) -> Client {
         let urls: Vec<_> = self
             .nodes

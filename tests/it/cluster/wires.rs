@@ -109,7 +109,8 @@ impl Link {
         tokio::spawn(forward(listener, listens, move |_dialler| wire.subscribe()));
     }
 
-    /// Cuts the link, and waits until no connection is left: nothing that is sent from now on crosses.
+    /// Cuts the link, and waits until no connection is left: nothing that is sent from now on
+    /// crosses.
     pub(super) async fn cut(&self) {
         self.0.send_replace(Wire::Cut);
         self.0.closed().await;

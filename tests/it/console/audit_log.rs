@@ -32,7 +32,8 @@ async fn lines(server: &Server, key: &str) -> usize {
     page["data"].as_array().unwrap().len()
 }
 
-/// Waits until the log has more than `before` lines, or for as long as the log gathers lines.
+/// Waits at most two seconds, longer than the log gathers lines, for more than `before` lines.
+/// Returns whether they are there.
 async fn grows(server: &Server, key: &str, before: usize) -> bool {
     for _ in 0..40 {
         if lines(server, key).await > before {

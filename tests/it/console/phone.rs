@@ -1,6 +1,6 @@
-//! Tests recording with a phone's browser: a real Chromium with emulated position and motion, driven
-//! by `phone.mjs` next to this file. `PORCHLIGHT_OFFLINE_SECONDS=60` cuts the network for longer
-//! than the default of 12 s.
+//! Tests recording with a phone's browser: a real Chromium with emulated position and motion,
+//! driven by `phone.mjs` next to this file. `PORCHLIGHT_OFFLINE_SECONDS=60` cuts the network for
+//! longer than the default of 12 s.
 
 use super::browser::Browser;
 use crate::server::{Folder, Server};

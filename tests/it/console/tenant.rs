@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
-/// Every page that is one for every organization.
+/// The pages without an id in their path, which every organization has.
 pub(crate) const PAGES: [&str; 14] = [
     "/console",
     "/console/sessions",

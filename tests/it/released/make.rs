@@ -1,4 +1,5 @@
-//! Writes the fixtures of a release, with the binary of that release (`PORCHLIGHT_BIN`, or the one of this build).
+//! Writes the fixtures of a release, with the binary of that release (`PORCHLIGHT_BIN`, or the one
+//! of this build).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -236,7 +237,7 @@ fn run(variables: &[(&str, &str)], folder: &Folder, arguments: &[&str]) -> Strin
     successful(output)
 }
 
-/// Revokes the key intended for that, and creates the organization that later leaves.
+/// Revokes the key `revoked`, and creates the organization that later leaves.
 fn change_keys(variables: &[(&str, &str)], folder: &Folder, keys: &Value) -> String {
     let key = keys["revoked"].as_str().unwrap();
     let ends = &key[key.len() - 4..];

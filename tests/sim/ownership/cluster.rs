@@ -410,7 +410,7 @@ impl Cluster {
         }
     }
 
-    /// Answers a change after some time that its outcome is not known.
+    /// Answers a change after some time with an unknown outcome.
     fn answer_unknown(&mut self, node: usize, life: u64, id: u64, after_ms: u64) {
         let pending = &self.pending[&id];
         if let StoreRequest::Change(change) = &pending.request {

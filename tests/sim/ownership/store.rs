@@ -27,8 +27,8 @@ pub(super) fn row_of(change: &Change) -> Row {
 }
 
 impl Tables {
-    /// Applies the change if its condition holds. Returns whether it did. `sent_at` is the wall clock
-    /// of the node that requested it.
+    /// Applies the change if its condition holds. Returns whether it did. `sent_at` is the wall
+    /// clock of the node that requested it.
     pub(super) fn apply(&mut self, change: &Change, sent_at: TimestampMs) -> bool {
         match change {
             Change::Join { member, after } => {

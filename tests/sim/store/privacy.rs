@@ -19,13 +19,13 @@ impl Erasure for FaultyStore {
         self.real.start_of(id).await
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
         until: TimestampMs,
     ) -> StoreResult<Vec<SessionId>> {
-        self.real.unreadable_sessions(tenant, subject, until).await
+        self.real.damaged_sessions(tenant, subject, until).await
     }
 
     async fn erase_session(&self, id: SessionId) -> StoreResult<()> {

@@ -55,7 +55,8 @@ struct Alone {
     endpoint_id: EndpointId,
 }
 
-/// Opens the store as the only process, and waits until it has verified that no other process writes.
+/// Opens the store as the only process, and waits until it has verified that no other process
+/// writes.
 pub async fn serve_alone(keyspace: &str) -> Option<Arc<CqlStore>> {
     let clock = Arc::<ManualUptime>::default();
     let store = serve(keyspace, &clock).await?;
@@ -87,7 +88,8 @@ impl Alone {
         })
     }
 
-    /// Starts a session now. All sessions are in one shard, because the first one of a shard and an hour lists them.
+    /// Starts a session now. All sessions are in one shard, because the first one of a shard and an
+    /// hour lists them.
     async fn begin(&self) -> SessionId {
         let mut starts = std::iter::repeat_with(|| start(self.tenant, now()));
         let start = starts.find(|start| start.session_id.shard() == SHARD);
@@ -117,7 +119,8 @@ impl Alone {
         id
     }
 
-    /// Waits until this many sessions are listed as live and none is marked. Returns the number of writes meanwhile.
+    /// Waits until this many sessions are listed as live and none is marked. Returns the number of
+    /// writes meanwhile.
     async fn await_removal(&self, live: usize) -> u64 {
         let before = self.store.statements().writes;
         for _ in 0..REMOVAL_POLLS_MAX {
@@ -204,9 +207,10 @@ async fn a_process_that_serves_alone_reads_nothing_that_it_has_written() {
     };
     let (id, counts) = cost(store, run).await;
     println!("{counts:?}");
-    // Reads may verify that the process serves and find the endpoint. A start writes three times, the end and the insight write
-    // once before or after their transaction, and the insight is written itself. The rows that lead to the session are removed
-    // by one write, or by two if the process verifies meanwhile that it serves.
+    // Reads may verify that the process serves and find the endpoint. A start writes three times,
+    // the end and the insight write once before or after their transaction, and the insight is
+    // written itself. The rows that lead to the session are removed by one write, or by two if the
+    // process verifies meanwhile that it serves.
     assert!(counts.reads + counts.scans <= 6, "{counts:?}");
     assert_eq!(counts.lightweight, 2, "{counts:?}");
     let writes = counts.writes + alone.await_removal(live).await;
@@ -346,7 +350,8 @@ async fn a_replaced_process_keeps_marks() {
         return;
     };
     let (store, id) = (&alone.store, alone.finish().await);
-    // Another process takes over, and stores a batch that the insight lacks, before the first one notices.
+    // Another process takes over, and stores a batch that the insight lacks, before the first one
+    // notices.
     let clock = Arc::<LongRunning>::default();
     let next = serve(&alone.keyspace, &clock).await.unwrap();
     let appended = next.append(id, 0, batch(0), T0).await.unwrap();

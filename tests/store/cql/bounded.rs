@@ -45,13 +45,13 @@ async fn partitions(session: &Session, table: &str, key: &str) -> Vec<i64> {
 /// Removes the keyspace of a test, because each takes memory of the server that all tests share.
 async fn remove(session: &Session, keyspace: &str) {
     let mut drop = Statement::new(format!("DROP KEYSPACE {keyspace}"));
-    // All nodes delete the files of all tables before they answer, which takes longer than any other statement.
+    // The answer comes after all nodes have deleted the files of all tables.
     drop.set_request_timeout(Some(Duration::from_secs(300)));
     session.query_unpaged(drop, ()).await.unwrap();
 }
 
-/// A wall clock that stands still. The room in shared partitions starts again in each hour or ten minutes of this clock, so a
-/// test that counts their rows must not depend on when it runs.
+/// A wall clock that stands still. The room in shared partitions starts again in each hour or ten
+/// minutes of this clock, so a test that counts their rows must not depend on when it runs.
 struct FrozenClock(TimestampMs);
 
 impl Clock for FrozenClock {

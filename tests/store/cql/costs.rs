@@ -37,12 +37,12 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Opens a node that owns all shards in this generation; 0: none.
+/// Opens a node that owns all shards in this generation, or none in generation 0.
 pub async fn node(keyspace: &str, generation: u64, ahead_ms: i64) -> Option<Arc<CqlStore>> {
     node_by(keyspace, generation, Arc::new(SkewedClock(ahead_ms.into()))).await
 }
 
-/// Opens such a node with this clock.
+/// Opens a node as [`node`] does, with this clock.
 async fn node_by(
     keyspace: &str,
     generation: u64,
@@ -226,11 +226,12 @@ const SESSION_WRITES_MAX: u64 = 24;
 /// Reads of the same session.
 const SESSION_READS_MAX: u64 = 11;
 
-/// The time within which a process removes the rows that lead to finished work, with room for a busy machine.
+/// The time within which a process removes the rows that lead to finished work, with room for a
+/// busy machine.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Waits until the rows that lead to finished work are removed, unless that has happened already, and returns the cost without
-/// the reads by which the process verifies that it serves.
+/// Waits until the rows that lead to finished work are removed, unless that has happened already,
+/// and returns the cost without the reads by which the process verifies that it serves.
 pub async fn rows_removed(store: &CqlStore) -> StatementCounts {
     let (_, counts) = cost(store, async {
         let (began, before) = (Instant::now(), store.statements().writes);
@@ -264,7 +265,7 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
         let listing = ahead.listing(tenant, endpoint_id, everything, due, None, 0);
         listing.await.unwrap().ready.unwrap()
     };
-    // A complete listing moves the mark past the finished messages.
+    // A complete listing moves the watermark past the finished messages.
     assert_eq!(list().await, []);
     let new = start(tenant, SystemClock.now());
     let mut session = new_session(&new);

@@ -212,9 +212,9 @@ async fn a_session_whose_start_cannot_be_decoded_is_never_taken_for_erased() {
     let Some(damaged) = Damaged::open().await else {
         return;
     };
-    let (unreadable, other) = (damaged.start().await, damaged.start().await);
+    let (no_start, other) = (damaged.start().await, damaged.start().await);
     let update = "UPDATE sessions SET data = ? WHERE session = ?";
-    damaged.damage(update, &unreadable.to_bytes()).await;
+    damaged.damage(update, &no_start.to_bytes()).await;
     // A process that has not read the start before.
     let store = open(damaged.keyspace.clone()).await.unwrap().unwrap();
     let until = T0.plus_ms(1);
@@ -223,14 +223,14 @@ async fn a_session_whose_start_cannot_be_decoded_is_never_taken_for_erased() {
         (Subject::ExternalRiderId("other".to_owned()), 0),
         (Subject::SessionId(other), 0),
     ] {
-        let found = store.unreadable_sessions(damaged.tenant, &subject, until);
+        let found = store.damaged_sessions(damaged.tenant, &subject, until);
         let found = found.await.unwrap();
-        assert_eq!(found, vec![unreadable; expected], "{subject:?}");
+        assert_eq!(found, vec![no_start; expected], "{subject:?}");
     }
-    let itself = Subject::SessionId(unreadable);
-    let found = store.unreadable_sessions(damaged.tenant, &itself, until);
+    let itself = Subject::SessionId(no_start);
+    let found = store.damaged_sessions(damaged.tenant, &itself, until);
     assert!(found.await.is_err());
-    assert!(store.erase_session(unreadable).await.is_err());
+    assert!(store.erase_session(no_start).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

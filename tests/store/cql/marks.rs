@@ -44,7 +44,8 @@ pub async fn serve<C: Clock + 'static>(keyspace: &str, clock: &Arc<C>) -> Option
     Some(store.unwrap())
 }
 
-/// Starts a session that was created long ago, so that its rows go into the bucket for old sessions.
+/// Starts a session that was created long ago, so that its rows go into the bucket for old
+/// sessions.
 async fn start_old(store: &CqlStore) -> SessionId {
     let start = start(tenant(), T0);
     store.start(new_session(&start)).await.unwrap();

@@ -266,7 +266,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     );
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 4);
-    // Then a node on its own, and then several nodes again.
+    // A node serves on its own, and then several nodes serve again.
     of_a.acts_in(written_generation(1, 0));
     assert!(tried(&a, tenant, session_id).await);
     of_b.acts_in(written_generation(1, 4));

@@ -43,8 +43,8 @@ const TABLES: [(&str, &str); 14] = [
     ("failed_deliveries", "data"),
     ("reviews", "data"),
 ];
-/// The tables of a session whose rows consist of a key, each with its columns. The database does not
-/// report the life of such a row.
+/// The tables of a session whose rows consist of a key, each with its columns. The database does
+/// not report the life of such a row.
 const KEY_TABLES: [(&str, &str); 6] = [
     ("notes", "session, note"),
     ("learned_by_session", "session, key"),
@@ -60,7 +60,8 @@ const KEY_TABLES: [(&str, &str); 6] = [
 const SESSIONS: (&str, &str) = ("sessions", "session, data");
 /// The first bytes of the owners of slots that belong to a session: see `slots.rs` of the store.
 const OWNERS: &[u8] = b"DFJS";
-/// The life to which rows without cells are shortened, in seconds. The renewal must be done by then.
+/// The life to which rows without cells are shortened, in seconds. The renewal must be done by
+/// then.
 const SHORT_SEC: i32 = 20;
 
 /// Returns the time after which a row with a shortened life has expired.

@@ -158,7 +158,7 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
     }
     // All shards together, for live and for marked sessions.
     assert!(at_rest.reads + at_rest.scans <= SHARDS / 16, "{at_rest:?}");
-    // A process reads each mark of a shard once.
+    // A process reads each watermark of a shard once.
     let marks = 2 * SHARDS;
     let started = at_rest_after_start;
     assert!(

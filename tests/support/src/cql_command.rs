@@ -15,7 +15,7 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
     java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
     jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
 /// Options for a small and quick server, without features that a test machine does not need. Each
-/// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB was too little
+/// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB are too little
 /// for a dozen keyspaces.
 const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
@@ -52,9 +52,9 @@ rm -rf "$folder""#;
 /// The tests that use a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Users {
-    /// All tests of the binary, and none of them kills it.
+    /// All tests of the binary use the server, and none of them kills it.
     Shared,
-    /// One test, which may kill it.
+    /// One test uses the server, and may kill it.
     Dedicated,
 }
 
@@ -67,8 +67,8 @@ impl Users {
     }
 }
 
-/// Returns the command that runs a node with its data in `folder`, under a shell that obeys words on its
-/// standard input.
+/// Returns the command that runs a node with its data in `folder`, under a shell that obeys words
+/// on its standard input.
 pub(crate) fn node_command(
     folder: &Path,
     libraries: &Path,

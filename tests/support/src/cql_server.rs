@@ -30,7 +30,7 @@ const CASSANDRA_FOLDER: &str = "cassandra-5.0.6";
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
 const STARTS_MAX: u32 = 5;
-/// A node that was started here. It ends when this is dropped.
+/// A node that was started here. Dropping the value kills the node.
 #[derive(Debug)]
 pub struct Node {
     /// The address of the node as `host:port`.
@@ -56,8 +56,9 @@ fn has_stopped(pid: &str) -> bool {
 }
 
 impl Node {
-    /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the node runs any more: the
-    /// kernel stops them one after the other, and one that still runs may answer a request.
+    /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the
+    /// node runs any more: the kernel stops them one after the other, and one that still runs may
+    /// answer a request.
     pub fn signal(&self, signal: &str) {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
@@ -159,8 +160,8 @@ pub struct CqlServer {
 }
 
 impl CqlServer {
-    /// Returns the server of this test binary, or `None` if none is available, which has been
-    /// printed then.
+    /// Returns the server of this test binary. If none is available, prints the reason and returns
+    /// `None`.
     pub fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
         or_skip(SERVER.get_or_init(Self::find).as_ref())
@@ -206,8 +207,8 @@ impl CqlServer {
     /// server can be started.
     ///
     /// The nodes reach each other through proxies: `start_proxy` gets the address that the others
-    /// dial and the address at which the node listens, and forwards between them. Clients connect to
-    /// the nodes directly.
+    /// dial and the address at which the node listens, and forwards between them. Clients connect
+    /// to the nodes directly.
     pub fn start_in_data_centers(
         names: &[&str],
         mut start_proxy: impl FnMut(SocketAddr, SocketAddr),
@@ -278,7 +279,7 @@ impl CqlServer {
     }
 }
 
-/// Returns the found value. Otherwise prints the reason, and fails the test if a server is
+/// Returns the found value. Without one, prints the reason, or fails the test if a server is
 /// required.
 fn or_skip<T>(found: Result<T, &String>) -> Option<T> {
     match found {
@@ -377,8 +378,8 @@ fn copies(count: u32) -> String {
     format!("'replication_factor': '{count}'")
 }
 
-/// Waits until the nodes have made a common decision in a keyspace with this replication: they accept
-/// connections before they have met each other, and the first decision waits for tables and
+/// Waits until the nodes have made a common decision in a keyspace with this replication: they
+/// accept connections before they have met each other, and the first decision waits for tables and
 /// connections that are only then created.
 fn decide_once(nodes: &[String], replication: &str) -> Result<(), String> {
     let (nodes, keyspace) = (nodes.to_vec(), CqlServer::fresh_keyspace());

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, TcpListener};
 
-/// The ports to choose from. The kernel gives outgoing connections ports from 32,768 up (Linux) or 49,152 up (RFC 6335), so
-/// no connection takes such a port before its server starts.
+/// The ports to choose from. The kernel gives outgoing connections ports from 32,768 up (Linux) or
+/// 49,152 up (RFC 6335), so no connection takes such a port before its server starts.
 const PORTS: std::ops::Range<u64> = 10_240..32_768;
 
 /// Returns a loopback address on which nothing listens.

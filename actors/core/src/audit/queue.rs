@@ -1,8 +1,8 @@
 //! Decides whose lines of the audit log are committed next.
 //!
-//! Each tenant has a chain of its own, so several tenants' lines are committed at the same time, one
-//! group of each. Tenants take turns: a tenant with many lines, or whose commits fail, delays the
-//! lines of others by at most one commit. The lines of a tenant stay in their order.
+//! Each tenant has a chain of its own, so several tenants' lines are committed at the same time,
+//! one group of each. Tenants take turns: a tenant with many lines, or whose commits fail, delays
+//! the lines of others by at most one commit. The lines of a tenant stay in their order.
 //!
 //! Times are milliseconds of a monotonic clock.
 
@@ -31,7 +31,7 @@ pub struct LineQueue<L> {
     len: usize,
     /// The number of the next line.
     next: u64,
-    /// Lines with a lower number are not gathered any longer, whatever their tenant is.
+    /// The queue commits lines with a lower number, of any tenant, without gathering further ones.
     urgent_until: u64,
 }
 
@@ -49,7 +49,7 @@ struct Lines<L> {
     /// The time before which no commit is tried.
     paused_until_ms: u64,
     retries: Backoff,
-    /// Whether the chain has an unreadable row.
+    /// Whether the chain has a damaged row.
     is_aside: bool,
 }
 
@@ -116,9 +116,9 @@ impl<L> LineQueue<L> {
         lines.waiting.push_back((number, line));
     }
 
-    /// Begins the commit of the next group, of at most [`AUDIT_GROUP_LINES_MAX`] lines. Returns `None`
-    /// if there is none at `now_ms`, or if as many as allowed are under way. The caller ends the
-    /// commit by [`Self::complete`], [`Self::fail`] or [`Self::set_aside`].
+    /// Begins the commit of the next group, of at most [`AUDIT_GROUP_LINES_MAX`] lines. Returns
+    /// `None` if there is none at `now_ms`, or if the maximum number of commits is in progress. The
+    /// caller ends the commit by [`Self::complete`], [`Self::fail`] or [`Self::set_aside`].
     pub fn begin(&mut self, now_ms: u64) -> Option<(Tenant, Vec<L>)> {
         if self.running >= AUDIT_COMMITS_AT_ONCE_MAX {
             return None;
@@ -165,8 +165,9 @@ impl<L> LineQueue<L> {
         }
     }
 
-    /// Returns a tenant's lines that an unreadable row of its chain keeps from being committed. The next
-    /// attempt follows after [`AUDIT_SET_ASIDE_RETRY_MS`], because an operator may repair the row.
+    /// Returns a tenant's lines that a damaged row of its chain keeps from being committed. The
+    /// next attempt follows after [`AUDIT_SET_ASIDE_RETRY_MS`], because an operator may repair the
+    /// row.
     pub fn set_aside(&mut self, tenant: Tenant, group: Vec<L>, now_ms: u64) {
         if let Some(lines) = self.give_back(tenant, group) {
             lines.is_aside = true;
@@ -186,7 +187,8 @@ impl<L> LineQueue<L> {
         Some(lines)
     }
 
-    /// Ends the gathering of all lines, or of one tenant's, and returns the point up to which they go.
+    /// Ends the gathering of all lines, or of one tenant's, and returns the point up to which they
+    /// go.
     pub fn flush(&mut self, tenant: Option<Tenant>) -> Flush {
         let until = self.next;
         match tenant {
@@ -200,8 +202,8 @@ impl<L> LineQueue<L> {
         Flush { tenant, until }
     }
 
-    /// Returns whether all lines of a flush are committed: `Some(false)` if an unreadable row keeps any of
-    /// them from it, and `None` while one waits.
+    /// Returns whether all lines of a flush are committed: `Some(false)` if a damaged row keeps
+    /// any of them from it, and `None` while one waits.
     #[must_use]
     pub fn is_flushed(&self, flush: Flush) -> Option<bool> {
         let of_flush = self
@@ -219,8 +221,8 @@ impl<L> LineQueue<L> {
         Some(is_flushed)
     }
 
-    /// Returns the time at which [`Self::begin`] returns the next group if nothing else happens. `None`
-    /// if there is none, or if a commit must end first.
+    /// Returns the time at which [`Self::begin`] returns the next group if nothing else happens.
+    /// `None` if there is none, or if a commit must end first.
     #[must_use]
     pub fn begins_at_ms(&self) -> Option<u64> {
         if self.running >= AUDIT_COMMITS_AT_ONCE_MAX {

@@ -41,12 +41,6 @@ pub enum Fault {
         /// The number of the group.
         group: u64,
     },
-    /// A group cannot be decoded.
-    #[error("group {group} cannot be read")]
-    Unreadable {
-        /// The number of the group.
-        group: u64,
-    },
 }
 
 /// The result of a check.

@@ -411,7 +411,7 @@ impl BacktrackingDetector {
     /// Returns the crumb of the outbound path closest to `crumb`, if the step to `crumb` runs
     /// against that path.
     fn outbound_crumb(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
-        // Both paths are off, each by the error of its fixes.
+        // Each of the two paths is off by the error of its fixes.
         let near_m =
             (RETRACE_ACCURACIES * self.accuracy_m).clamp(RETRACE_NEAR_M, RETRACE_NEAR_M_MAX);
         let (step_east, step_north) = (

@@ -176,8 +176,8 @@ crate::parameters::table! {
         /// The share of the accuracy of both fixes that is subtracted from a displacement.
         FIX_NOISE_SHARE: f32 = 0.7;
         /// The share of the accuracy that is subtracted from a displacement between fixes that are
-        /// vague or not from satellites, whose errors change within seconds. Two independent fixes at
-        /// one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %: the
+        /// vague or not from satellites, whose errors change within seconds. Two independent fixes
+        /// at one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %: the
         /// distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
         NON_SATELLITE_NOISE_SHARE: f32 = 1.6;
         /// The time over which rest by positions is judged.

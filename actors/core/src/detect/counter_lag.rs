@@ -31,8 +31,8 @@ impl CounterLag {
         usize::from(self.lag_sec)
     }
 
-    /// Processes the next second. `counts` tells whether the counter shows a walk, and `walks` tells
-    /// whether the other sign does, if it shows a walk or rest clearly.
+    /// Processes the next second. `counts` tells whether the counter shows a walk, and `walks`
+    /// tells whether the other sign does, if it shows a walk or rest clearly.
     pub(crate) fn observe(&mut self, counts: bool, walks: Option<bool>) {
         self.walked = self.walked << 1 | u16::from(walks == Some(true));
         self.rested = self.rested << 1 | u16::from(walks == Some(false));

@@ -179,7 +179,7 @@ impl Decoder {
             self.commit(1, &mut commit);
         }
         let entry_cost = if is_unseen {
-            self.give_up_hopeless_drive();
+            self.exclude_hopeless_drive();
             DRIVE_UNSEEN_ENTRY_COST
         } else {
             0.0
@@ -220,11 +220,11 @@ impl Decoder {
         }
     }
 
-    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is seen
-    /// to move. Until then the high cost of entering a vehicle unseen would keep its course, and no
-    /// second since the last fix could be decided.
+    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is
+    /// seen to move. Until then the high cost of entering a vehicle unseen would keep its course,
+    /// and no second since the last fix could be decided.
     #[inline]
-    fn give_up_hopeless_drive(&mut self) {
+    fn exclude_hopeless_drive(&mut self) {
         let cost = |costs: &Evidence| costs[State::Drive as usize];
         let entry_cost = CHANGE_COST.get(usize::from(self.best)).map_or(0.0, cost);
         let [_, _, _, _, drive] = &mut self.scores;

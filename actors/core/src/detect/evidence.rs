@@ -69,7 +69,8 @@ pub(super) fn evidence_of(
         },
     };
     let on_foot = -drive.max(0.0);
-    // A passenger is at rest as somebody who stays is, but nobody who stays moves over ground.
+    // A passenger's body is at rest like that of a person who stays, but only the passenger moves
+    // over ground.
     let carried = match speed_mps {
         Some(speed_mps) if frame.is_carried() => {
             (CARRIED_SPEED_COST * (speed_mps - WALK_SPEED_MPS_MAX)).clamp(0.0, RATE_COST_MAX)

@@ -33,7 +33,8 @@ pub(super) struct Frame {
     pub vehicle: f32,
 }
 
-/// A [`Frame`] as it is kept, in a third of the bytes: a session's state is mostly these.
+/// The kept form of a [`Frame`], in a third of the bytes: a session's state consists mostly of kept
+/// frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct KeptFrame {
     t_ms: u32,

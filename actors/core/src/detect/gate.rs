@@ -403,8 +403,8 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether the courier paces at the place of a pause, under the open sky: several walks led
-    /// nowhere, or one that led to another rest there. A passage leads on.
+    /// Returns whether the courier paces at the place of a pause, under the open sky: several walks
+    /// led nowhere, or one that led to another rest there. A passage leads on.
     fn is_pacing_at(&self, pause: &Pause) -> bool {
         let is_good = self.accuracy_m <= GATE_OUTSIDE_ACCURACY_M && !pause.has_decay;
         // Behind a door the accuracy value doubles.

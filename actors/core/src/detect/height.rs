@@ -126,8 +126,9 @@ impl Strength {
         self.down_mps = self.down_mps.max(-gained_mps);
     }
 
-    /// Returns whether pushes in both directions were similarly strong, if `unseen_mps` of the weaker
-    /// one were not seen. A cabin brakes as it starts; a hand that takes another grip does not.
+    /// Returns whether pushes in both directions were similarly strong, if `unseen_mps` of the
+    /// weaker one were not seen. A cabin brakes as it starts; a hand that takes another grip does
+    /// not.
     fn is_of_cabin(&self, unseen_mps: f32) -> bool {
         let (weaker_mps, stronger_mps) = if self.up_mps < self.down_mps {
             (self.up_mps, self.down_mps)

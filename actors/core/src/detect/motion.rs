@@ -32,7 +32,8 @@ pub(super) struct MotionState {
     usual_ms: f32,
     /// The newest second in which the counter reported.
     last_report_ms: Option<u32>,
-    /// Whether each report of the counter covers many seconds, so that it shows no walk or stay by itself.
+    /// Whether each report of the counter covers many seconds, so that it shows no walk or stay by
+    /// itself.
     is_coarse: bool,
     /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,
@@ -101,9 +102,9 @@ impl MotionState {
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
     }
 
-    /// Learns from a report, and from the time since the one before, whether the counter reports each second or rarely.
-    /// A counter that reports on change is silent during a stay, and few steps follow. A rare report has the steps of the
-    /// whole time, or none.
+    /// Learns from a report, and from the time since the one before, whether the counter reports
+    /// each second or rarely. A counter that reports on change is silent during a stay, and few
+    /// steps follow. A rare report has the steps of the whole time, or none.
     fn observe_report(&mut self, steps: u32, since_ms: u32) {
         self.idle_in_row = if steps == 0 && since_ms <= WINDOW_MS {
             self.idle_in_row.saturating_add(1)

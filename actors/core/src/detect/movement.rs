@@ -195,8 +195,9 @@ impl MovementDetector {
         }
     }
 
-    /// Returns the number of seconds since the newest height, or 0 if it is so old that the next one
-    /// cannot be joined to it. The next height shows whether the seconds between led up or down.
+    /// Returns the number of seconds since the newest height, or 0 if it is so old that the next
+    /// one cannot be joined to it. The next height shows whether the seconds between led up or
+    /// down.
     fn height_gap_sec(&self, now_ms: u32) -> usize {
         self.newest_height
             .map(|(t_ms, _)| now_ms.saturating_sub(t_ms))
@@ -327,7 +328,7 @@ impl MovementDetector {
                 middle_ms + REST_HOLDS_MS >= leg.to_ms
             };
             if !is_since && !holds {
-                // It does not apply to the earlier seconds either.
+                // The speed does not apply to the earlier seconds either.
                 break;
             }
             if is_within {

@@ -49,8 +49,8 @@ impl Occupancy {
         self.in_vehicle
     }
 
-    /// Returns whether the courier had left the vehicle by `t_ms`, as far as events on foot or steps
-    /// show.
+    /// Returns whether the courier had left the vehicle by `t_ms`, as far as events on foot or
+    /// steps show.
     pub(super) fn had_left_by(&self, t_ms: u32) -> bool {
         !self.in_vehicle || self.left_ms.is_some_and(|left_ms| left_ms <= t_ms)
     }

@@ -148,9 +148,9 @@ crate::parameters::table! {
         /// The distance from the door of a building at which it was left, in metres, or the fix's
         /// accuracy if that is larger: more than a hall.
         GATE_OUTSIDE_M: f32 = 15.0;
-        /// The distance within which the courier is still at the place of a pause, in metres: pacing
-        /// leads two or three steps away, and the errors of positions within one minute differ by
-        /// 3 m.
+        /// The distance within which the courier is still at the place of a pause, in metres:
+        /// pacing leads two or three steps away, and the errors of positions within one minute
+        /// differ by 3 m.
         GATE_PACED_M: f32 = 5.0;
         /// The way back towards the door after which it is an approach again, in metres, but at
         /// most half of the way from it: twice the 3 m of `GATE_NEAR_VEHICLE_M`.

@@ -59,8 +59,8 @@ pub(super) struct Leg {
     pub is_non_satellite: bool,
     /// Whether the speed is the phone's own and accurate enough to distinguish walking from rest.
     pub sees_walk: bool,
-    /// Whether satellites show without doubt that the phone moves faster than a walk: a speed of its
-    /// own that the displacement confirms, or a displacement beyond the error of the positions.
+    /// Whether satellites show without doubt that the phone moves faster than a walk: a speed of
+    /// its own that the displacement confirms, or a displacement beyond the error of the positions.
     pub is_carried: bool,
     /// Log-odds: positive for walking, negative for staying. They apply to the middle of the last
     /// [`REST_BASELINE_MS`].
@@ -238,8 +238,8 @@ impl PositionTrack {
         })
     }
 
-    /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places. On a
-    /// phone that reports no accuracy and measures no body, only the distances between fixes can
+    /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places. On
+    /// a phone that reports no accuracy and measures no body, only the distances between fixes can
     /// show a drive, so none is subtracted there.
     fn net_speed_mps(&self, fix: &Fix, before: &Crumb, has_body: bool) -> f32 {
         let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
@@ -389,8 +389,8 @@ mod tests {
     }
 
     /// The phone reports neither accuracy nor speed. Behind walls its fixes wander by 25 m within
-    /// five seconds and come back, while the courier, whose body is measured, stands at the door. The
-    /// fixes show no vehicle there, and still show the van, at 8 m/s.
+    /// five seconds and come back, while the courier, whose body is measured, stands at the door.
+    /// The fixes show no vehicle there, and still show the van, at 8 m/s.
     #[test]
     fn fixes_without_an_accuracy_that_wander_at_a_door_show_no_vehicle() {
         let bare = |second: u32, east_m: f32| Fix {

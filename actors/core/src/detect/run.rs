@@ -231,8 +231,8 @@ impl Run {
         self.is_by_counter() && self.faster_than_run_sec >= u16::from(CREEP_SEC_MIN)
     }
 
-    /// Returns whether the run is a climb with as many felt steps as show that a vehicle was left. A
-    /// vehicle on a hill takes none.
+    /// Returns whether the run is a climb with as many felt steps as show that a vehicle was left.
+    /// A vehicle on a hill takes none.
     pub(super) fn is_climb_on_foot(&self) -> bool {
         self.state == State::Climb
             && self.is_by_body()

@@ -23,9 +23,9 @@ crate::parameters::table! {
         /// The standard deviation of [`OLD_DWELLING_M`] between buildings, metres.
         OLD_DWELLING_SIGMA_M: f64 = 0.35;
         /// The storey height of an office, metres: 3.7 to 4.9 m in the five buildings of Falcon and
-        /// Schulzrinne (2018), without their taller ground storeys; 3.9 m is what the Council on
-        /// Tall Buildings takes for office towers; plain offices have 2.7 m of room and 0.5 to 0.8
-        /// m of slab, ducts and raised floor, which is 3.2 to 3.5 m.
+        /// Schulzrinne (2018), without their taller ground storeys; the Council on Tall Buildings
+        /// takes 3.9 m for office towers; plain offices have 2.7 m of room and 0.5 to 0.8 m of
+        /// slab, ducts and raised floor, which is 3.2 to 3.5 m.
         OFFICE_M: f64 = 3.7;
         /// The standard deviation of [`OFFICE_M`] between buildings, metres: the plain offices lie
         /// one below it, most measured buildings within one above it.
@@ -79,7 +79,7 @@ crate::parameters::table! {
         /// others have that of a dwelling. Judgement.
         TOWER_TALL_SHARE: f64 = 0.5;
         /// The extra height of the ground storey of an office or a tower, metres: halls are 1.5 to
-        /// 3 m taller (measured), side entrances not at all.
+        /// 3 m taller (measured), side entrances are no taller.
         OFFICE_EXTRA_M: f64 = 1.2;
         /// The standard deviation of [`OFFICE_EXTRA_M`] between buildings, metres.
         OFFICE_EXTRA_SIGMA_M: f64 = 1.0;

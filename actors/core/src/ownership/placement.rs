@@ -40,7 +40,8 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Recomputes the assignment from the members that are up and those of them that are established.
+    /// Recomputes the assignment from the members that are up and those of them that are
+    /// established.
     pub(super) fn update<'a>(
         &mut self,
         me: &NodeName,

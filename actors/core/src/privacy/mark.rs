@@ -52,10 +52,10 @@ pub enum SessionAccess {
 }
 
 impl Mark {
-    /// Returns the mark that a subject has while its stored mark is unreadable: nothing of the subject is
-    /// shown, changed, sent or deleted.
+    /// Returns the mark that a subject has while its stored mark is damaged: nothing of the
+    /// subject is shown, changed, sent or deleted.
     #[must_use]
-    pub fn of_unreadable() -> Self {
+    pub fn of_damaged() -> Self {
         Self {
             restricted: true,
             suppressed: true,
@@ -81,8 +81,8 @@ impl Mark {
         self.cover_running();
     }
 
-    /// Records that a request has ended its erasure or has given it up. The erasures of other
-    /// requests keep their effect. May be repeated.
+    /// Records that a request has ended or abandoned its erasure. The erasures of other requests
+    /// keep their effect. May be repeated.
     pub fn end_erasure(&mut self, request: u64, until: TimestampMs) {
         if self.erasures.is_empty() && self.erased_until != Some(until) {
             // An earlier version recorded another erasure.

@@ -69,7 +69,8 @@ pub struct PrivacyRequest {
     pub received_at: TimestampMs,
     /// The time at which the service begins to process the request.
     pub due_at: TimestampMs,
-    /// The time at which the service began. An erasure covers the sessions created up to this time.
+    /// The time at which the service began to process the request. An erasure covers the sessions
+    /// created up to this time.
     pub began_at: Option<TimestampMs>,
     /// The time at which the request was completed.
     pub completed_at: Option<TimestampMs>,

@@ -5,8 +5,8 @@ use porchlight_schema::privacy::RequestType;
 
 use super::Mark;
 
-/// The number of marks and open requests of a tenant. Both may be half a second old, so a tenant may
-/// exceed its bounds by the requests of that time.
+/// The number of marks and open requests of a tenant. Both may be half a second old, so a tenant
+/// may exceed its bounds by the requests of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
     /// The number of subjects with a mark.

@@ -24,8 +24,8 @@ use crate::tenant_queue::TenantQueue;
 
 /// The backoff of a request that fails.
 const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
-/// The backoff of reads of a request that is absent or unreadable. A request that is being submitted
-/// is absent for milliseconds.
+/// The backoff of reads of a request that is absent or damaged. A request that is being
+/// submitted is absent for milliseconds.
 const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
 /// The time at which a request begins that waits for nothing.
 const AT_ONCE: TimestampMs = TimestampMs(i64::MIN);
@@ -94,7 +94,7 @@ struct Lane {
 struct Unread {
     backoff: Backoff,
     again_at_ms: i64,
-    /// The uptime since which the request is absent, milliseconds; `None` for an unreadable one.
+    /// The uptime since which the request is absent, milliseconds; `None` for a damaged one.
     absent_since_ms: Option<i64>,
 }
 
@@ -148,8 +148,8 @@ impl Schedule {
             && self.unread.get(key).is_none_or(is_due)
     }
 
-    /// Describes a listed request. It begins after the scan at the earliest, when all requests of its
-    /// subject are known.
+    /// Describes a listed request. It begins after the scan at the earliest, when all requests of
+    /// its subject are known.
     pub fn learn(&mut self, key: OpenKey, request: &PrivacyRequest) {
         self.unread.remove(&key);
         if self.known.contains_key(&key) || self.ended.contains(&key) {
@@ -182,8 +182,8 @@ impl Schedule {
         uptime_ms - since_ms >= PRIVACY_ABSENT_MS_MAX
     }
 
-    /// Records that a listed request cannot be read.
-    pub fn on_unreadable(&mut self, key: OpenKey, uptime_ms: i64) {
+    /// Records that a listed request is damaged.
+    pub fn on_damaged(&mut self, key: OpenKey, uptime_ms: i64) {
         self.read_again_later(key, uptime_ms).absent_since_ms = None;
     }
 
@@ -198,8 +198,8 @@ impl Schedule {
         unread
     }
 
-    /// Records that all open requests of this node's tenants were listed and described. Requests that
-    /// are no longer listed are removed.
+    /// Records that all open requests of this node's tenants were listed and described. Requests
+    /// that are no longer listed are removed.
     pub fn complete_scan(&mut self, listed: &BTreeSet<OpenKey>) {
         for key in std::mem::take(&mut self.found) {
             if let Some(State::Found(until)) = self.state(&key) {
@@ -265,8 +265,8 @@ impl Schedule {
         }
     }
 
-    /// Records that a step of a request has failed. The request is tried again after a pause, and
-    /// holds no permit until then.
+    /// Records that a step of a request has failed. The request is retried after a pause, and holds
+    /// no permit until then.
     pub fn fail(&mut self, key: &OpenKey, uptime_ms: i64) {
         let Some(State::Running(kind)) = self.state(key) else {
             return;
@@ -280,8 +280,8 @@ impl Schedule {
         self.stop_in_lane(key);
     }
 
-    /// Records that a request which the shell has performed is not open any more, or that another
-    /// node acts for its tenant.
+    /// Records that a request that the shell has performed is no longer open, or that another node
+    /// acts for its tenant.
     pub fn end(&mut self, key: &OpenKey) {
         if let Some(State::Running(kind)) = self.state(key) {
             self.queue(kind).complete(*key, ());
@@ -290,7 +290,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time until the next request is due or tried again, in milliseconds, if any waits.
+    /// Returns the time until the next request is due or retried, in milliseconds, if any waits.
     #[must_use]
     pub fn next_ms(&self, now: TimestampMs, uptime_ms: i64) -> Option<i64> {
         let waiting = self.waiting.first().map(|(until, _)| until.since_ms(now));

@@ -9,8 +9,8 @@ use super::push::{Measurement, PayloadError, Push, fix, not_negative, provider};
 use super::time::time_ms;
 use super::traccar::Fields;
 
-/// Reads a push of GPSLogger from its query or form; `payload` is the text. A payload without a position shows only that
-/// the app runs.
+/// Reads a push of GPSLogger from its query or form; `payload` is the text. A payload without a
+/// position shows only that the app runs.
 ///
 /// # Errors
 ///

@@ -21,14 +21,15 @@ pub enum PayloadError {
     /// The payload has the right form, but lacks a required field.
     #[error("the payload has no {0}")]
     Missing(&'static str),
-    /// The payload has more than [`RECORDER_TREE_VALUES_MAX`] values or [`RECORDER_TREE_OBJECTS_MAX`] objects.
+    /// The payload has more than [`RECORDER_TREE_VALUES_MAX`] values or
+    /// [`RECORDER_TREE_OBJECTS_MAX`] objects.
     #[error("the payload has too many values")]
     TooManyValues,
 }
 
 impl PayloadError {
-    /// Checks that a JSON payload has few enough values to be read into memory as a tree. A tree takes up to 90 times as
-    /// much memory as its text.
+    /// Checks that a JSON payload has few enough values to be read into memory as a tree. A tree
+    /// takes up to 90 times as much memory as its text.
     ///
     /// # Errors
     ///

@@ -301,7 +301,7 @@ impl RecorderState {
     }
 
     /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
-    /// `None` for a word that belongs to no session. A reading from before the first session, or
+    /// `None` for a mark that belongs to no session. A reading from before the first session, or
     /// from between two, belongs to the session after it, which counts it as skipped.
     fn session_of(
         &mut self,
@@ -339,9 +339,9 @@ impl RecorderState {
             let after = sessions.find(|session| session.started_at_ms > at_ms);
             return after.map(|session| session.ordinal);
         }
-        // A word alone does not open a session: it is often sent twice.
-        let is_word = matches!(reading.measurement, Measurement::Mark(_));
-        (!is_word).then(|| self.open(at_ms, push, now, plan))
+        // A mark alone does not open a session, because apps often send it twice.
+        let is_mark = matches!(reading.measurement, Measurement::Mark(_));
+        (!is_mark).then(|| self.open(at_ms, push, now, plan))
     }
 
     /// Opens a session with a reading at `at_ms`, and returns its ordinal.

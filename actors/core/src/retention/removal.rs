@@ -1,10 +1,10 @@
 //! Orders the removal of expired data with restrictions and legal holds, which any node may place.
 //!
-//! A sweep stores the sessions that it is about to treat, and then reads the marks; a hold writes its
-//! mark, and then reads the stored removal. So at least one of them finds the other. A removal that
-//! was stored again after the marks were read is decided: its sessions lose their data, even if the
-//! process is killed. A hold that finds its session in it waits until the removal has ended. A
-//! removal that is not decided has removed nothing, and is dropped for a hold.
+//! A sweep stores the sessions that it is about to treat, and then reads the marks; a hold writes
+//! its mark, and then reads the stored removal. So at least one of them finds the other. A removal
+//! that was stored again after the marks were read is decided: its sessions lose their data, even
+//! if the process is killed. A hold that finds its session in it waits until the removal has ended.
+//! A removal that is not decided has removed nothing, and is dropped for a hold.
 
 use porchlight_schema::ids::SessionId;
 use serde::{Deserialize, Serialize};
@@ -39,9 +39,9 @@ impl Removal {
         }
     }
 
-    /// Decides the removal, without the sessions that must be kept by the marks that were read since
-    /// it was stored. Returns `None` if no session is left. Store the result before you remove
-    /// anything.
+    /// Decides the removal, without the sessions that must be kept by the marks that were read
+    /// since it was stored. Returns `None` if no session is left. Store the result before you
+    /// remove anything.
     #[must_use]
     pub fn decide(&self, must_keep: impl Fn(SessionId) -> bool) -> Option<Self> {
         let mut decided = self.clone();
@@ -50,8 +50,8 @@ impl Removal {
         (!decided.sessions.is_empty()).then_some(decided)
     }
 
-    /// Returns whether the sessions lose their data even if a mark is written now. The other removals
-    /// have removed nothing.
+    /// Returns whether the sessions lose their data even if a mark is written now. The other
+    /// removals have removed nothing.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.decided
@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(planned.decide(|_| true), None);
     }
 
-    /// The stored rows, and the knowledge of a sweep and of a hold of the same session. Both may stop
-    /// for any time between two steps, and the sweep may be killed.
+    /// The stored rows, and the knowledge of a sweep and of a hold of the same session. Both may
+    /// stop for any time between two steps, and the sweep may be killed.
     #[derive(Debug, Default)]
     struct World {
         is_marked: bool,
@@ -104,7 +104,7 @@ mod tests {
     impl World {
         fn sweep(&mut self) {
             self.sweep = match self.sweep {
-                // A sweep finishes the removal of one that was killed.
+                // A sweep finishes the removal of a sweep that was killed.
                 0 if self.stored.as_ref().is_some_and(Removal::is_decided) => {
                     self.planned = self.stored.clone();
                     3

@@ -172,9 +172,9 @@ fn at_door_ms(ctx: &ScoringContext<'_>, places: &Places, visit: &[&Stay]) -> u32
     stayed.chain(paced).fold(0, u32::saturating_add)
 }
 
-/// Returns whether the courier paced between two stays in the open: walks that are each too short to
-/// leave a door took turns with pauses, and the positions show no way on, because they are nearer to
-/// each other than their uncertainty, or than half of the way.
+/// Returns whether the courier paced between two stays in the open: walks that are each too short
+/// to leave a door took turns with pauses, and the positions show no way on, because they are
+/// nearer to each other than their uncertainty, or than half of the way.
 fn is_paced(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> bool {
     let (Some(from), Some(to)) = (a.estimate, b.estimate) else {
         return false;
@@ -257,7 +257,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     }
     let parked = super::place::foot_period_at(ctx, stay.from_ms)
         .and_then(|foot| foot.parked_ms)
-        // The height shows another floor than that of the vehicle, whatever positions indoors claim.
+        // The height shows another floor than that of the vehicle; positions indoors do not count.
         .filter(|&at_ms| {
             let parked = (at_ms, at_ms.saturating_add(BEFORE_MS));
             !ctx.height
@@ -291,8 +291,8 @@ fn is_before_entrance(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, st
 }
 
 /// Returns whether the courier was seen away from the door between the door's stay and another one.
-/// A gate on the way is followed by the door. A short stay at the door itself looks like a gate, but
-/// the courier goes away after it and comes back.
+/// A gate on the way is followed by the door. A short stay at the door itself looks like a gate,
+/// but the courier goes away after it and comes back.
 fn is_left_for(ctx: &ScoringContext<'_>, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms < door.from_ms {
         is_seen_away(ctx, door, stay, door)

@@ -78,7 +78,7 @@ fn building(
     (from_ms, to_ms): (u32, u32),
 ) -> Building {
     let context = ctx.input.context;
-    // That the address names a floor shows that the parcel went to one; which floor it is has no
+    // An address with a floor shows that the parcel went to a floor; the number of the floor has no
     // influence. The towers in the recordings, with storeys of 3.6 m and more, have fast elevators.
     let is_handed_over = places
         .drop_off

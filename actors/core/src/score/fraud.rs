@@ -375,8 +375,8 @@ fn copied_trace_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Returns whether door, mark and body agree. The claim is then very likely true, whatever
-/// anomalies the positions have.
+/// Returns whether door, mark and body agree. The claim is then very likely true, even if the
+/// positions have anomalies.
 fn has_door_evidence(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places

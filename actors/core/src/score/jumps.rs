@@ -20,8 +20,8 @@ pub(crate) struct Jump {
     /// Whether the jump is so far, between positions that claim to be accurate, that no receiver
     /// misjudges it.
     pub(crate) is_far: bool,
-    /// Whether one of the two positions was computed from the network, which may know a Wi-Fi access
-    /// point at a wrong place.
+    /// Whether one of the two positions was computed from the network, which may know a Wi-Fi
+    /// access point at a wrong place.
     pub(crate) is_by_network: bool,
 }
 

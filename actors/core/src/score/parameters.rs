@@ -1,8 +1,8 @@
 //! All numbers used in scoring, in tables by family, and the version derived from them.
 //!
 //! The version is a hash of the names and values of all parameters, including those of the model of
-//! buildings and the thresholds of the detectors, so every change of a parameter changes it. It is stored with
-//! each insight and returned by `/evidence`.
+//! buildings and the thresholds of the detectors, so every change of a parameter changes it. It is
+//! stored with each insight and returned by `/evidence`.
 
 pub(crate) mod door;
 pub(crate) mod fraud;

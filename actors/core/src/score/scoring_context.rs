@@ -194,8 +194,8 @@ impl<'a> ScoringContext<'a> {
         })
     }
 
-    /// Returns whether positions are so rare that a drive between two of them remains undetected, as
-    /// on phones that report only significant changes.
+    /// Returns whether positions are so rare that a drive between two of them remains undetected,
+    /// as on phones that report only significant changes.
     pub(crate) fn has_rare_fixes(&self) -> bool {
         let located_ms = (self.received_ms.len() as u32).saturating_mul(RARE_FIX_MS);
         located_ms < last_data_ms(self.input)

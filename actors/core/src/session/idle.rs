@@ -1,5 +1,5 @@
-//! Decides about sessions in progress that are silent or that nobody watches: passivation, eviction,
-//! reconciliation with the store, and batches that wait in the journal.
+//! Decides about sessions in progress that are silent or that nobody watches: passivation,
+//! eviction, reconciliation with the store, and batches that wait in the journal.
 
 /// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
 pub const PASSIVATE_AFTER_MS: i64 = 15_000;

@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Ends a session that was created at 0 by both clocks and last received data at `received_ms`, at
-    /// `now_ms`.
+    /// Ends a session that was created at 0 by both clocks and last received data at `received_ms`,
+    /// at `now_ms`.
     fn end(received_ms: i64, now_ms: i64) -> Option<(EndReason, i64)> {
         let elapsed = Elapsed {
             silent_ms: now_ms - received_ms,

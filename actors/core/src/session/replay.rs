@@ -134,7 +134,7 @@ impl<'a> Replay<'a> {
         self.pass(seq);
         let unknown_kind = &mut self.replayed.dropped.unknown_kind;
         *unknown_kind = unknown_kind.saturating_add(batch.skipped());
-        // As in the live machine, unreadable data ends the batch but not the session.
+        // As in the live machine, damaged data ends the batch but not the session.
         let Ok(mut reader) = batch.reader() else {
             return;
         };

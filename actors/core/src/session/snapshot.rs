@@ -15,8 +15,8 @@ pub enum RestoreError {
     #[error("snapshot of another format")]
     Format,
     /// The bytes are not a snapshot.
-    #[error("snapshot is corrupt")]
-    Corrupt,
+    #[error("snapshot is damaged")]
+    Damaged,
 }
 
 impl SessionMachine {
@@ -40,18 +40,18 @@ impl SessionMachine {
     ///
     /// # Errors
     ///
-    /// Returns [`RestoreError::Corrupt`] if the bytes are not a passivated session.
+    /// Returns [`RestoreError::Damaged`] if the bytes are not a passivated session.
     pub fn activate(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
-        postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
+        postcard::from_bytes(bytes).map_err(|_| RestoreError::Damaged)
     }
 
     /// Restores the machine from a snapshot.
     pub fn restore(bytes: &[u8]) -> Result<Self, RestoreError> {
-        let (&format, state) = bytes.split_first().ok_or(RestoreError::Corrupt)?;
+        let (&format, state) = bytes.split_first().ok_or(RestoreError::Damaged)?;
         if format != SNAPSHOT_FORMAT {
             return Err(RestoreError::Format);
         }
-        postcard::from_bytes(state).map_err(|_| RestoreError::Corrupt)
+        postcard::from_bytes(state).map_err(|_| RestoreError::Damaged)
     }
 }
 

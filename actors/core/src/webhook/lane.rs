@@ -166,8 +166,8 @@ pub fn changes_without_body(
     change
 }
 
-/// Returns the changes for a message that was removed with its session. They leave the message as it
-/// was, and the store removes the rows that still list it.
+/// Returns the changes for a message that was removed with its session. They leave the message as
+/// it was, and the store removes the rows that still list it.
 pub(super) fn changes_of_removed(
     _waiting: &[Queued],
     message: Queued,

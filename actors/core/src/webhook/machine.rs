@@ -257,7 +257,7 @@ impl EndpointMachine {
             Input::Attempted(lane, report, random) => {
                 self.attempted(now, lane, report, random, &mut effects);
             }
-            Input::Unreadable(lane) => {
+            Input::Damaged(lane) => {
                 self.end_unsent(lane, lane::changes_without_body, &mut effects);
             }
             Input::Removed(lane) => self.end_unsent(lane, lane::changes_of_removed, &mut effects),

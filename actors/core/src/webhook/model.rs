@@ -281,7 +281,7 @@ impl World {
             }
         }
         if self.damaged.contains(&message.id) {
-            let answer = Input::Unreadable(message.session_id);
+            let answer = Input::Damaged(message.session_id);
             self.answers.push_back((self.machine.generation(), answer));
             return;
         }

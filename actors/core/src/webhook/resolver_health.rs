@@ -1,9 +1,9 @@
 //! Decides whether a DNS lookup failed because of the name or because of our own resolver.
 //!
 //! A lookup without an answer looks the same in both cases: the name servers of a customer's domain
-//! may be silent, or ours may be. Two observations distinguish them. A *canary*, a question that
-//! each resolver can answer without the customer's name servers, shows whether ours answers at all.
-//! And if names of several tenants fail that resolved recently, while no lookup succeeds, our
+//! may be silent, or our resolver may be. Two observations distinguish them. A *canary*, a question
+//! that each resolver can answer without the customer's name servers, shows whether our resolver
+//! answers. If names of several tenants fail that resolved recently, while no lookup succeeds, our
 //! resolver cannot reach any name servers. Names that have been dead for a long time do not count:
 //! any number of them may be attempted while nothing else is looked up.
 
@@ -80,7 +80,8 @@ impl<K: Ord + Copy> ResolverHealth<K> {
 
     /// Decides the party at fault for a lookup that began at `begun_at_ms` and failed now
     /// without a definite answer. `resolved_recently` says whether the name had an address not long
-    /// ago. `canary` was queried after the failure; it is not needed if [`Self::has_answered_since`].
+    /// ago. `canary` was queried after the failure; it is not needed if
+    /// [`Self::has_answered_since`].
     pub fn on_failure(
         &mut self,
         tenant: K,

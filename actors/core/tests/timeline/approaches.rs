@@ -219,8 +219,9 @@ fn a_stay_at_the_front_door_is_not_a_gate() {
     assert_gates(&found((39.0, 14.0), &script, |_| {}), &[]);
 }
 
-/// The courier stays at the door of the address for a while and walks back. The fixes of 30 m show no direction over
-/// 14 m, no sign of a passage follows, and the way on is as long as the way there.
+/// The courier stays at the door of the address for a while and walks back. The fixes of 30 m show
+/// no direction over 14 m, no sign of a passage follows, and the way on is as long as the way
+/// there.
 #[test]
 fn a_stay_with_coarse_fixes_at_the_address_is_not_a_gate() {
     let script = [

@@ -171,8 +171,8 @@ fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
     }
 }
 
-/// Returns the samples of a phone that reports only its mean acceleration: a walk, a rest with these
-/// accelerations up or down in its seconds, m/s², another rest and a walk.
+/// Returns the samples of a phone that reports only its mean acceleration: a walk, a rest with
+/// these accelerations up or down in its seconds, m/s², another rest and a walk.
 fn walk_and_rest(pushes: &[f32]) -> Vec<Owned> {
     let walk = std::iter::repeat_n((0.0, 2.0, 1.8), 30);
     let rest = |seconds: usize| std::iter::repeat_n((0.0, 0.05, 0.0), seconds);
@@ -200,8 +200,9 @@ fn walk_and_rest(pushes: &[f32]) -> Vec<Owned> {
         .collect()
 }
 
-/// A courier without a barometer raises the phone to type, and takes another grip later, which shows
-/// another acceleration at rest. An elevator starts and brakes with pushes of the same strength.
+/// A courier without a barometer raises the phone to type, and takes another grip later, which
+/// shows another acceleration at rest. An elevator starts and brakes with pushes of the same
+/// strength.
 #[test]
 fn a_phone_that_is_raised_and_gripped_anew_rides_no_elevator() {
     let coast = [0.0; 14];
@@ -211,7 +212,7 @@ fn a_phone_that_is_raised_and_gripped_anew_rides_no_elevator() {
         of_type(&events, EventType::Elevator).len()
     };
     assert_eq!(rides(&[0.25, 0.45], &[-0.12; 6]), 0, "a grip");
-    assert_eq!(rides(&[0.1; 6], &[-0.6]), 0, "a grip that is given up");
+    assert_eq!(rides(&[0.1; 6], &[-0.6]), 0, "a grip that is released");
     // The two pushes of a cabin at 0.7 m/s, wherever the seconds begin, and one that brakes softly.
     for (first, last) in [
         (&[0.25, 0.45][..], &[-0.45, -0.25][..]),

@@ -280,8 +280,8 @@ fn no_climb_is_invented_between_two_readings_that_are_far_apart() {
     }
 }
 
-/// The courier climbs four storeys. The barometer, which reports each second otherwise, is silent for
-/// ten seconds in the middle, or at the foot of the stairs.
+/// The courier climbs four storeys. The barometer, which reports each second otherwise, is silent
+/// for ten seconds in the middle, or at the foot of the stairs.
 #[test]
 fn a_barometer_that_pauses_on_the_stairs_shows_them_whole() {
     let script = [

@@ -31,8 +31,8 @@ fn change_fixes(all: &mut [Owned], mut change: impl FnMut(&mut Location)) {
     }
 }
 
-/// Makes the fixes vague, without a speed. Their error wanders within the claimed accuracy, which is
-/// a radius for 68 % of the fixes, and is another one after some 20 s.
+/// Makes the fixes vague, without a speed. Their error wanders within the claimed accuracy, which
+/// is a radius for 68 % of the fixes, and is another one after some 20 s.
 fn make_vague(all: &mut [Owned], accuracy_m: f32, seed: u64) {
     let mut noise = Noise::new(seed);
     let kept = (-1.0_f64 / 20.0).exp();
@@ -96,8 +96,8 @@ fn fixes_without_an_accuracy_among_exact_ones_show_no_vehicle() {
     }
 }
 
-/// A courier walks 300 m between high houses with steps that are counted or felt. Positions that are
-/// good to some tens of metres show no stay and no vehicle.
+/// A courier walks 300 m between high houses with steps that are counted or felt. Positions that
+/// are good to some tens of metres show no stay and no vehicle.
 #[test]
 fn a_walk_with_vague_fixes_is_a_walk() {
     let script = [(Act::Stay, 30), (WALK, 220), (Act::Stay, 40)];
@@ -122,8 +122,8 @@ fn a_walk_with_vague_fixes_is_a_walk() {
     }
 }
 
-/// The phone sends nothing but such fixes. They distinguish no walk from a stay, but a walk of 300 m
-/// is not a series of stays.
+/// The phone sends nothing but such fixes. They distinguish no walk from a stay, but a walk of 300
+/// m is not a series of stays.
 #[test]
 fn vague_fixes_alone_show_no_stay_on_a_walk() {
     let script = [(Act::Stay, 30), (WALK, 220), (Act::Stay, 40)];

@@ -38,8 +38,8 @@ impl Extent {
     };
 }
 
-pub(super) fn corrupt(error: &impl std::fmt::Display) -> StoreError {
-    StoreError::Corrupt(format!("audit log: {error}"))
+pub(super) fn damaged(error: &impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged(format!("audit log: {error}"))
 }
 
 pub(super) fn heads(tenant: Tenant) -> Collection {
@@ -60,7 +60,7 @@ pub(super) async fn recorded<T: DeserializeOwned>(
 ) -> StoreResult<(T, Option<Vec<u8>>)> {
     let stored = store.document(heads(tenant), key.to_vec()).await?;
     let value = match &stored {
-        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| corrupt(&error))?,
+        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| damaged(&error))?,
         None => default,
     };
     Ok((value, stored))
@@ -91,7 +91,7 @@ pub(super) async fn groups_from(
 }
 
 pub(super) fn group_of(document: &Document) -> StoreResult<Group> {
-    Group::decode(&document.data).map_err(|error| corrupt(&error))
+    Group::decode(&document.data).map_err(|error| damaged(&error))
 }
 
 /// Reads the whole extent of a chain: the stored extent and the groups appended since.
@@ -158,9 +158,9 @@ impl Chains {
         Err(StoreError::Overloaded)
     }
 
-    /// Appends lines as one group. Returns `false` if another node has appended a group first. An error may
-    /// follow a commit whose answer was lost. The lines are then appended twice, which duplicates
-    /// entries but hides nothing.
+    /// Appends lines as one group. Returns `false` if another node has appended a group first. An
+    /// error may follow a commit whose answer was lost. The lines are then appended twice, which
+    /// duplicates entries but hides nothing.
     pub(super) async fn try_append(&self, tenant: Tenant, lines: &[Line]) -> StoreResult<bool> {
         let known = self.heads().get(&tenant).copied();
         let head = match known {
@@ -168,7 +168,7 @@ impl Chains {
             None => extent(&self.store, tenant).await?.head,
         };
         let group = Group::append(&head, lines);
-        let data = group.encode().map_err(|error| corrupt(&error))?;
+        let data = group.encode().map_err(|error| damaged(&error))?;
         let collection = part(tenant, group.number / AUDIT_PART_GROUPS);
         let number = group.number.to_be_bytes().to_vec();
         let created = self
@@ -212,7 +212,7 @@ impl Chains {
             extent.first_part = self.first_part(tenant, extent).await?;
         }
         let data = postcard::to_allocvec(&extent);
-        let data = data.map_err(|error| corrupt(&error))?;
+        let data = data.map_err(|error| damaged(&error))?;
         let replaced =
             self.store
                 .replace_document(heads(tenant), HEAD_KEY.to_vec(), stored, Some(data));

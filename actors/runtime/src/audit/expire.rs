@@ -8,7 +8,7 @@ use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::chain::{corrupt, documents, group_of, heads, part, recorded, recorded_extent};
+use super::chain::{damaged, documents, group_of, heads, part, recorded, recorded_extent};
 
 /// The key of the document with the time up to which groups were removed.
 const EXPIRED_KEY: &[u8] = b"expired";
@@ -75,7 +75,7 @@ async fn record_expired(
         if recorded >= until {
             return Ok(());
         }
-        let data = postcard::to_allocvec(&until).map_err(|error| corrupt(&error))?;
+        let data = postcard::to_allocvec(&until).map_err(|error| damaged(&error))?;
         let key = EXPIRED_KEY.to_vec();
         if store
             .replace_document(heads(tenant), key, stored, Some(data))

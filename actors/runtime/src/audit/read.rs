@@ -134,7 +134,7 @@ impl AuditLog {
 ///
 /// # Errors
 ///
-/// Returns an error if the store fails for another reason than an unreadable row.
+/// Returns an error if the store fails for another reason than a damaged row.
 pub async fn verify_all(store: &Arc<dyn Store>, now: TimestampMs) -> StoreResult<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for organization in store.organizations().await? {
@@ -148,7 +148,7 @@ pub async fn verify_all(store: &Arc<dyn Store>, now: TimestampMs) -> StoreResult
                 Ok(Err(fault)) => Outcome::Broken {
                     fault: fault.to_string(),
                 },
-                Err(StoreError::Corrupt(fault)) => Outcome::Broken { fault },
+                Err(StoreError::Damaged(fault)) => Outcome::Broken { fault },
                 Err(error) => return Err(error),
             };
             reports.push(ChainReport {
@@ -189,8 +189,8 @@ async fn verify_chain(
     }
 }
 
-/// Returns the last group that has lines before this position, or `None` for the first position of a
-/// chain.
+/// Returns the last group that has lines before this position, or `None` for the first position of
+/// a chain.
 fn last_group(before: LinePosition) -> Option<u64> {
     if before.line > 0 {
         Some(before.group)

@@ -1,9 +1,9 @@
 //! The task that commits lines.
 //!
-//! [`LineQueue`] decides whose lines are next. A chain with an unreadable row takes no lines, however
-//! often the writer tries. The writer then sets its tenant aside: it keeps the tenant's lines in
-//! memory, refuses further ones, and repeats the commit at intervals, because an operator may repair
-//! the row.
+//! [`LineQueue`] decides whose lines are next. A chain with a damaged row takes no lines,
+//! however often the writer tries. The writer then sets its tenant aside: it keeps the tenant's
+//! lines in memory, refuses further ones, and repeats the commit at intervals, because an operator
+//! may repair the row.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,11 +28,11 @@ type HeldLine = (Line, OwnedSemaphorePermit);
 /// A commit that has ended: the tenant, its lines, and whether they were appended.
 type Ended = (Tenant, Vec<HeldLine>, StoreResult<bool>);
 
-/// The tenants whose chains have an unreadable row.
+/// The tenants whose chains have a damaged row.
 #[derive(Debug, Default)]
-pub(super) struct UnreadableChains(RwLock<HashSet<Tenant>>);
+pub(super) struct DamagedChains(RwLock<HashSet<Tenant>>);
 
-impl UnreadableChains {
+impl DamagedChains {
     pub(super) fn has(&self, tenant: Tenant) -> bool {
         let tenants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         tenants.contains(&tenant)
@@ -53,7 +53,7 @@ impl UnreadableChains {
 pub(super) struct Writer {
     chains: Arc<Chains>,
     messages: mpsc::Receiver<Message>,
-    unreadable_chains: Arc<UnreadableChains>,
+    damaged_chains: Arc<DamagedChains>,
     queue: LineQueue<HeldLine>,
     /// The callers who wait until lines are committed.
     flushes: Vec<(Flush, oneshot::Sender<bool>)>,
@@ -64,12 +64,12 @@ impl Writer {
     pub(super) fn new(
         chains: Chains,
         messages: mpsc::Receiver<Message>,
-        unreadable_chains: Arc<UnreadableChains>,
+        damaged_chains: Arc<DamagedChains>,
     ) -> Self {
         Self {
             chains: Arc::new(chains),
             messages,
-            unreadable_chains,
+            damaged_chains,
             queue: LineQueue::default(),
             flushes: Vec::new(),
             began_at: Instant::now(),
@@ -137,18 +137,18 @@ impl Writer {
         match appended {
             Ok(true) => {
                 self.queue.complete(tenant);
-                self.unreadable_chains.remove(tenant);
+                self.damaged_chains.remove(tenant);
             }
             Ok(false) => self.queue.fail(tenant, lines, now_ms),
-            Err(error @ StoreError::Corrupt(_)) => {
-                if !self.unreadable_chains.has(tenant) {
+            Err(error @ StoreError::Damaged(_)) => {
+                if !self.damaged_chains.has(tenant) {
                     tracing::error!(
                         organization = %tenant.organization_id,
                         error = chain(&error),
-                        "the audit log of an organization has an unreadable row: its requests are refused"
+                        "the audit log of an organization has a damaged row: its requests are refused"
                     );
                 }
-                self.unreadable_chains.insert(tenant);
+                self.damaged_chains.insert(tenant);
                 self.queue.set_aside(tenant, lines, now_ms);
             }
             Err(error) => {

@@ -128,7 +128,7 @@ fn damage(engine: &MemoryEngine, key: &[u8]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_mark_concerns_only_its_subject() {
+async fn a_damaged_mark_concerns_only_its_subject() {
     let engine = MemoryEngine::new();
     let store = MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
     let (node, other) = (Marks::default(), Marks::default());
@@ -139,15 +139,15 @@ async fn an_unreadable_mark_concerns_only_its_subject() {
     damage(&engine, &key);
     // A process that starts.
     assert!(other.refresh(&*store).await.unwrap());
-    assert_eq!(other.of(tenant(1), &subject()), Mark::of_unreadable());
+    assert_eq!(other.of(tenant(1), &subject()), Mark::of_damaged());
     assert!(other.of(tenant(2), &subject()).restricted);
     let another = Subject::DeliveryId("e".to_owned());
     assert_eq!(other.of(tenant(1), &another), Mark::default());
-    // The unreadable mark does not change, and others do.
+    // The damaged mark does not change, and others do.
     let change = |mark: &mut Mark| mark.restricted = true;
     let subject = subject();
     let changing = node.change(&*store, tenant(1), &subject, || true, change);
-    assert!(matches!(changing.await, Err(StoreError::Corrupt(_))));
+    assert!(matches!(changing.await, Err(StoreError::Damaged(_))));
     for marked in [tenant(1), tenant(2)] {
         let changing = node.change(&*store, marked, &another, || true, change);
         changing.await.unwrap();

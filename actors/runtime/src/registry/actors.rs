@@ -42,7 +42,8 @@ pub enum AskError {
 }
 
 impl From<AskError> for PeerError {
-    /// A node that stops gives up its sessions, so the caller reads the snapshot that the actor wrote.
+    /// A node that stops releases its sessions, so the caller reads the snapshot that the actor
+    /// wrote.
     fn from(error: AskError) -> Self {
         match error {
             AskError::TimedOut => Self::Unreachable,
@@ -151,8 +152,8 @@ impl Registry {
         .await
     }
 
-    /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`]. No actor
-    /// that has stopped starts again on a node that stops.
+    /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`]. No
+    /// actor that has stopped starts again on a node that stops.
     async fn ask<T, F: Future<Output = Option<T>>>(
         &self,
         handle: &Arc<SessionHandle>,

@@ -298,7 +298,8 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// No permit was free in time: the tenant or the node has too many large bodies in flight.
+    /// Returns an error if no permit was free in time, because the tenant or the node has too many
+    /// large bodies in flight.
     pub async fn begin_large_body(&mut self) -> Result<(), AdmitError> {
         if self.large_body.is_none() {
             let permit = self.usage.acquire_large_body().await;

@@ -70,8 +70,8 @@ impl Registry {
         }
     }
 
-    /// Requests that the node that acts for a session computes or recomputes its insight. `tenant` is
-    /// `None` if the caller does not know it.
+    /// Requests that the node that acts for a session computes or recomputes its insight. `tenant`
+    /// is `None` if the caller does not know it.
     pub fn request_score(&self, session_id: SessionId, tenant: Option<Tenant>) {
         if self.acts_for(session_id) {
             self.inner.scoring.request(session_id, tenant);

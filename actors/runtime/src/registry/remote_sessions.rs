@@ -139,7 +139,7 @@ mod tests {
         }
         assert!(sessions.sessions.len() <= REMOTE_SESSIONS_MAX);
         assert_eq!(put(0).state.in_flight.load(Ordering::Relaxed), 1);
-        // The same after all entries have expired.
+        // The counts also stay after all entries have expired.
         tokio::time::advance(Duration::from_millis(2 * REMOTE_SESSION_TTL_MS)).await;
         for number in 0..2 * REMOTE_SESSIONS_MAX {
             put(2 * REMOTE_SESSIONS_MAX + number);

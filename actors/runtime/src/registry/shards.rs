@@ -101,7 +101,8 @@ impl Registry {
         drained
     }
 
-    /// Removes a session for which this process no longer acts, and stops its actor, which writes nothing.
+    /// Removes a session for which this process no longer acts, and stops its actor, which writes
+    /// nothing.
     pub(super) fn drop_session(&self, handle: &Arc<SessionHandle>) {
         self.inner.directory.remove_live(handle.session_id);
         if let Some(actor) = handle.slot().actor.take() {

@@ -12,7 +12,7 @@ use porchlight_schema::ids::SessionId;
 use super::Inner;
 use super::job::{self, ScoreError, Surroundings};
 
-/// The number of attempts after which a session with unreadable rows is committed as failed.
+/// The number of attempts after which a session with damaged rows is committed as failed.
 const DAMAGED_ATTEMPTS_MAX: u32 = 5;
 
 /// The message to score a session.
@@ -139,7 +139,7 @@ fn record_panic(session_id: SessionId) {
 
 /// Commits a `failed` insight for a session with damaged rows in the store.
 async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreError) {
-    Fact::Unreadable {
+    Fact::Damaged {
         session_id,
         what: "the data of its insight",
         error,

@@ -39,7 +39,8 @@ pub enum ScoreError {
     /// Another insight was committed in the meantime.
     #[error("another revision was committed meanwhile")]
     RevisionConflict,
-    /// The session is being erased. It is gone at the next attempt, or its erasure was given up.
+    /// The session is being erased. At the next attempt it is removed, or its erasure was
+    /// abandoned.
     #[error("the session is being erased")]
     Erased,
 }
@@ -48,7 +49,7 @@ impl ScoreError {
     /// Returns whether stored rows cannot be read, in which case another attempt fails in the same
     /// way.
     pub(super) fn is_damage(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Corrupt(_)))
+        matches!(self, Self::Store(StoreError::Damaged(_)))
     }
 }
 
@@ -101,7 +102,7 @@ async fn readable_data_to_cover(
         Ok(data_to_cover(batches, end, pod.as_ref()))
     };
     match covered.await {
-        Err(StoreError::Corrupt(_)) => Ok(Covered::default()),
+        Err(StoreError::Damaged(_)) => Ok(Covered::default()),
         covered => covered,
     }
 }
@@ -133,15 +134,15 @@ async fn commit(
     Ok(())
 }
 
-/// Returns a session's insight. An unreadable insight counts as missing and is computed again from
+/// Returns a session's insight. A damaged insight counts as missing and is computed again from
 /// the telemetry.
 async fn stored_insight(
     store: &dyn Store,
     session_id: SessionId,
 ) -> Result<Option<StoredInsight>, StoreError> {
     match reads::insight(store, session_id).await {
-        Err(error @ StoreError::Corrupt(_)) => {
-            Fact::Unreadable {
+        Err(error @ StoreError::Damaged(_)) => {
+            Fact::Damaged {
                 session_id,
                 what: "its insight",
                 error: &error,
@@ -316,8 +317,8 @@ pub(super) async fn score(
         known: knowledge::write(&score_knowledge.recalled.known)?,
         dropped: dropped.unwrap_or_default(),
     };
-    // An erasure sets its mark before it reads the facts that scores have learned from the session, and
-    // then waits for scores that have not seen the mark.
+    // An erasure sets its mark before it reads the facts that scores have learned from the session,
+    // and then waits for scores that have not seen the mark.
     if surroundings
         .is_erased
         .is_some_and(|is_erased| is_erased(&start))
@@ -329,8 +330,8 @@ pub(super) async fn score(
     Ok(Some(start.tenant))
 }
 
-/// Returns whether a part of the session was removed because its retention has passed, according to its notes. Its insight
-/// is final.
+/// Returns whether a part of the session was removed because its retention has passed, according to
+/// its notes. Its insight is final.
 fn has_expired(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.is_expiry())
 }
@@ -374,7 +375,8 @@ fn record(
         error_message: scored.is_none().then(|| FAILED.to_owned()),
         score: scored.map(|scored| scored.score),
         pod: pod.map(|pod| pod.pod),
-        // Also later than the stored insight if the clock was set back in the meantime.
+        // The time is later than that of the stored insight, also if the clock was set back since
+        // then.
         updated_at: stored.map_or(now, |stored| now.max(stored.record.updated_at.plus_ms(1))),
     }
 }

@@ -55,8 +55,8 @@ impl Recalled {
         self.free_trace_rows(tenant, trace).next().is_some()
     }
 
-    /// Returns the keys of the rows under which a trace is to be stored: those that no other session's
-    /// trace has.
+    /// Returns the keys of the rows under which a trace is to be stored: those that no other
+    /// session's trace has.
     fn free_trace_rows(
         &self,
         tenant: Tenant,
@@ -166,12 +166,13 @@ pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
     decode(session_id, bytes).unwrap_or_default()
 }
 
-/// Decodes a row, or logs that it is unreadable. Rows are JSON, so that those of an earlier version decode.
+/// Decodes a row, or logs that it is damaged. Rows are JSON, so that those of an earlier version
+/// decode.
 fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Some(value),
         Err(error) => {
-            Fact::Unreadable {
+            Fact::Damaged {
                 session_id,
                 what: "knowledge of a place or a trace",
                 error: &error,
@@ -186,7 +187,8 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
 /// contributions removed.
 ///
 /// A place does not record the session of a contribution, so contributions of the same courier on
-/// the same day are removed together. The row is locked, because a score writes the place as it has read it.
+/// the same day are removed together. The row is locked, because a score writes the place as it has
+/// read it.
 pub(crate) async fn remove_contributions(
     store: &dyn Store,
     row_locks: &RowLocks,

@@ -1,5 +1,6 @@
-//! The reads of a score. A part of the session that the store knows to be unwritten needs no read: the commit of the insight
-//! checks the stored state, and data that is written later causes another score.
+//! The reads of a score. A part of the session that the store knows to be unwritten needs no read:
+//! the commit of the insight checks the stored state, and data that is written later causes another
+//! score.
 
 use porchlight_ports::{Note, PodRow, SessionRow, Store, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;

@@ -125,7 +125,7 @@ impl Service {
                 Err(seq) => quarantined.insert(seq),
             };
         }
-        Err(StoreError::Corrupt(
+        Err(StoreError::Damaged(
             "the detectors panic at too many batches of the session".into(),
         ))
     }

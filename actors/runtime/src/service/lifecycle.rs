@@ -398,7 +398,7 @@ fn check_ended_at(
 }
 
 fn without_start() -> StoreError {
-    StoreError::Corrupt("a session without its start".into())
+    StoreError::Damaged("a session without its start".into())
 }
 
 /// Ends a session for any caller: commits first, then the actor stops and the insight is computed.
@@ -453,7 +453,7 @@ async fn time_out(registry: &Registry, handle: &Arc<SessionHandle>) -> StoreResu
             }
         }
         // The session ends by the times known here, so that its insight can report the failure.
-        Err(error @ StoreError::Corrupt(_)) => Fact::Unreadable {
+        Err(error @ StoreError::Damaged(_)) => Fact::Damaged {
             session_id,
             what: "its newest batch",
             error: &error,

@@ -19,7 +19,8 @@ use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreRe
 /// The maximum number of times a push is planned because another push of its recorder was
 /// faster.
 const ATTEMPTS_MAX: usize = 16;
-/// The maximum time between the plan of a session, which limits the age of its start, and its start.
+/// The maximum time between the plan of a session, which limits the age of its start, and its
+/// start.
 const PLAN_AGE_MS_MAX: i64 = 600_000;
 
 /// The order that a recorder was created with.
@@ -105,7 +106,7 @@ impl Service {
             return Ok(None);
         };
         let stored: Stored<RecorderOrder, RecorderState> = serde_json::from_slice(&row.data)
-            .map_err(|error| StoreError::Corrupt(format!("a recorder: {error}")))?;
+            .map_err(|error| StoreError::Damaged(format!("a recorder: {error}")))?;
         Ok(Some(Recorder {
             id,
             order: stored.order,
@@ -211,7 +212,7 @@ impl Service {
             Err(StartError::Store(error)) => Err(error.into()),
             Err(StartError::StartedAtOutOfRange | StartError::KeyReused) => {
                 let detail = "the start time of a recorder's session is invalid".to_owned();
-                Err(StoreError::Corrupt(detail).into())
+                Err(StoreError::Damaged(detail).into())
             }
         }
     }

@@ -81,12 +81,12 @@ impl Service {
         Ok(())
     }
 
-    /// Renews the rows of a session. A session with an unreadable row is left as it is, so that it
+    /// Renews the rows of a session. A session with a damaged row is left as it is, so that it
     /// does not stop the renewal of others.
     pub(super) async fn renew_readable(&self, session_id: SessionId) -> StoreResult<bool> {
         match self.store().renew_session(session_id).await {
-            Err(error @ StoreError::Corrupt(_)) => {
-                tracing::error!(error = chain(&error), session = %session_id, "a session with an unreadable row cannot be renewed and will expire");
+            Err(error @ StoreError::Damaged(_)) => {
+                tracing::error!(error = chain(&error), session = %session_id, "a session with a damaged row cannot be renewed and will expire");
                 Ok(false)
             }
             renewed => renewed,

@@ -113,14 +113,14 @@ fn collection() -> Collection {
 
 fn decode<'d, D: Deserialize<'d>>(bytes: &'d [u8]) -> StoreResult<D> {
     serde_json::from_slice(bytes)
-        .map_err(|error| StoreError::Corrupt(format!("a retention policy: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a retention policy: {error}")))
 }
 
-/// Replaces an unreadable row of a session that retention needs by `None`. Counts and logs it.
+/// Replaces a damaged row of a session that retention needs by `None`. Counts and logs it.
 fn readable<T>(session_id: SessionId, read: StoreResult<T>) -> StoreResult<Option<T>> {
     match read {
-        Err(error @ StoreError::Corrupt(_)) => {
-            Fact::Unreadable {
+        Err(error @ StoreError::Damaged(_)) => {
+            Fact::Damaged {
                 session_id,
                 what: "a row that retention needs",
                 error: &error,
@@ -224,7 +224,7 @@ impl Service {
     }
 
     /// Returns the time of the last sweep of any process, which proves that the clock was right
-    /// then. Returns `None` if no sweep was recorded, or if the record is unreadable.
+    /// then. Returns `None` if no sweep was recorded, or if the record is damaged.
     ///
     /// # Errors
     ///
@@ -234,8 +234,8 @@ impl Service {
             document_or_empty(self.store().as_ref(), collection(), &LAST_SWEEP_KEY).await?;
         match stored.as_deref().map(decode).transpose() {
             // The next sweep writes it again.
-            Err(StoreError::Corrupt(error)) => {
-                tracing::error!(error, "the time of the last retention sweep is unreadable");
+            Err(StoreError::Damaged(error)) => {
+                tracing::error!(error, "the time of the last retention sweep is damaged");
                 Ok(None)
             }
             swept_at => swept_at,
@@ -271,15 +271,15 @@ impl Service {
     /// Returns an error if the policies cannot be listed. An error of one organization does not
     /// stop the removals of the others.
     pub async fn finish_removals(&self, swept: &mut Swept) -> StoreResult<()> {
-        // An unreadable policy has no removal that a hold waits for; the sweep reports it.
+        // A damaged policy has no removal that a hold waits for; the sweep reports it.
         let has_removal = |document: &Document| {
             serde_json::from_slice(&document.data)
                 .is_ok_and(|stored: StoredPolicy| stored.removal.is_some())
         };
         for tenant in self.tenants_with_policy(has_removal).await? {
             match self.retention(tenant).finish_left(swept).await {
-                // The sweep reports an unreadable policy.
-                Ok(()) | Err(StoreError::Corrupt(_)) => {}
+                // The sweep reports a damaged policy.
+                Ok(()) | Err(StoreError::Damaged(_)) => {}
                 Err(error) => swept.on_failure(tenant, &error),
             }
         }

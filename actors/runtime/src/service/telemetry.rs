@@ -260,8 +260,8 @@ impl Service {
         }
     }
 
-    /// Checks that a session takes a batch that arrives now: it has not been over for too long, and no privacy request
-    /// closes it.
+    /// Checks that a session takes a batch that arrives now: it has not been over for too long, and
+    /// no privacy request closes it.
     async fn check_takes_telemetry(
         &self,
         target: &Target,

@@ -69,7 +69,7 @@ impl LargeBodies {
     ///
     /// # Errors
     ///
-    /// No permit was free in time: see [`LargeBodyRefused`].
+    /// Returns an error if no permit was free in time; see [`LargeBodyRefused`].
     pub(super) async fn acquire(&self) -> Result<LargeBodyPermit, LargeBodyRefused> {
         let (tenant, node) = (Arc::clone(&self.tenant), Arc::clone(&self.node));
         let permit = async {

@@ -314,7 +314,7 @@ impl WebhookActor {
                     let random = actor.inner.entropy.random() as u64;
                     Input::Attempted(lane, report, random)
                 }
-                Attempted::Unreadable => Input::Unreadable(lane),
+                Attempted::Damaged => Input::Damaged(lane),
                 Attempted::Removed => Input::Removed(lane),
             };
             actor.feed(ctx, Some(generation), input);

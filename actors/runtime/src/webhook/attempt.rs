@@ -15,11 +15,11 @@ use super::request::{EndpointSigner, OutgoingMessage, sent_body};
 
 /// The outcome of an attempt.
 pub(super) enum Attempted {
-    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and the
-    /// expiry of the receiver's certificate if it is known.
+    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and
+    /// the expiry of the receiver's certificate if it is known.
     Ended(AttemptResult, Option<(Arc<str>, TimestampMs)>),
     /// The stored body of the message is missing or damaged.
-    Unreadable,
+    Damaged,
     /// The message was removed with its session.
     Removed,
 }
@@ -63,11 +63,11 @@ async fn read_body(inner: &Inner, tenant: Tenant, message: &Queued) -> StoreResu
     let error = match inner.outbox.body(session_id, number).await {
         Ok(Some(body)) => return Ok(Body::Found(body)),
         Ok(None) if is_removed(inner, tenant, message.id).await? => return Ok(Body::Removed),
-        Ok(None) => StoreError::Corrupt(format!("message {} has no body", message.id)),
-        Err(error @ StoreError::Corrupt(_)) => error,
+        Ok(None) => StoreError::Damaged(format!("message {} has no body", message.id)),
+        Err(error @ StoreError::Damaged(_)) => error,
         Err(error) => return Err(error),
     };
-    Fact::Unreadable {
+    Fact::Damaged {
         session_id,
         what: "the body of a message",
         error: &error,
@@ -76,11 +76,11 @@ async fn read_body(inner: &Inner, tenant: Tenant, message: &Queued) -> StoreResu
     Ok(Body::Lost)
 }
 
-/// Returns whether a message was removed with its session. The list of deliveries still has a message
-/// whose body is lost.
+/// Returns whether a message was removed with its session. The list of deliveries still has a
+/// message whose body is lost.
 async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult<bool> {
     match inner.outbox.delivery(tenant, id).await {
-        Err(StoreError::Corrupt(_)) => Ok(false),
+        Err(StoreError::Damaged(_)) => Ok(false),
         delivery => Ok(delivery?.is_none()),
     }
 }
@@ -115,7 +115,7 @@ pub(super) async fn attempt_once(
     }
     let body = match body {
         Body::Found(body) => body,
-        Body::Lost => return Attempted::Unreadable,
+        Body::Lost => return Attempted::Damaged,
         Body::Removed => return Attempted::Removed,
     };
     let outgoing = OutgoingMessage {

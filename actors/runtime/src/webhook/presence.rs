@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-/// The maximum number of lanes with new messages that the wakes of an actor may name. With more, the
-/// actor lists its outbox.
+/// The maximum number of lanes with new messages that the wakes of an actor may name. With more,
+/// the actor lists its outbox.
 const LANES_KNOWN_MAX: usize = 256;
 /// The value of `Presence::oldest` if no message waits.
 pub(super) const NO_MESSAGE_DUE: i64 = i64::MAX;

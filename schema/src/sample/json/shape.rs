@@ -14,7 +14,8 @@ pub(super) enum Scalar<'a> {
     Text(&'a str),
 }
 
-/// A type that can be read from any JSON value. By default, an array or an object is checked and not kept.
+/// A type that can be read from any JSON value. By default, an array or an object is checked and
+/// not kept.
 pub(super) trait Shape<'de>: Sized {
     /// Returns the value of a scalar.
     fn scalar(scalar: Scalar<'_>) -> Self;
@@ -91,7 +92,8 @@ impl<'de, T: Shape<'de>> Visitor<'de> for ShapeVisitor<T> {
     }
 }
 
-/// A value of which only the syntax is checked. Unlike `serde::de::IgnoredAny`, it also checks escapes in strings.
+/// A value of which only the syntax is checked. Unlike `serde::de::IgnoredAny`, it also checks
+/// escapes in strings.
 pub(super) struct Ignored;
 
 impl<'de> Shape<'de> for Ignored {

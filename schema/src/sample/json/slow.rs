@@ -1,5 +1,5 @@
-//! Decodes a batch to find each fault and its position. Only the sample that is being read is kept as it was written, so
-//! that an invalid text takes no more memory than a valid one.
+//! Decodes a batch to find each fault and its position. Only the sample that is being read is kept
+//! as it was written, so that an invalid text takes no more memory than a valid one.
 
 use std::borrow::Cow;
 

@@ -193,7 +193,7 @@ fn the_batch_itself_is_checked() {
     }
     let many =
         batch(&vec!["{\"kind\":\"none\",\"t\":0}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
-    // This holds even if its content is invalid too.
+    // The limit is checked before the content.
     for seq in ["17", "-1", "null", "\"x\""] {
         let many = many.replacen("17", seq, 1);
         assert_eq!(
@@ -321,7 +321,7 @@ proptest! {
         let slow = slow::decode_batch(text.as_bytes());
         match fast::decode_batch(text.as_bytes()) {
             Some(fast) => prop_assert_eq!(fast.batch, slow.unwrap().batch),
-            None => prop_assert!(slow.is_err() || text.contains('"'), "the fast way gives up on escapes alone"),
+            None => prop_assert!(slow.is_err() || text.contains('"'), "the fast reader leaves only escapes to the slow one"),
         }
     }
 }

@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn byte(&mut self, what: &'static str) -> Result<u8, PackedError> {
-        let (&byte, rest) = self.bytes.split_first().ok_or(PackedError::Corrupt(what))?;
+        let (&byte, rest) = self.bytes.split_first().ok_or(PackedError::Damaged(what))?;
         self.bytes = rest;
         Ok(byte)
     }
@@ -54,11 +54,11 @@ impl<'a> Cursor<'a> {
                 return Ok(number);
             }
         }
-        Err(PackedError::Corrupt(what))
+        Err(PackedError::Damaged(what))
     }
 
     pub(super) fn number(&mut self, what: &'static str) -> Result<u32, PackedError> {
-        u32::try_from(self.long_number(what)?).map_err(|_| PackedError::Corrupt(what))
+        u32::try_from(self.long_number(what)?).map_err(|_| PackedError::Damaged(what))
     }
 
     pub(super) fn take(
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         let (taken, rest) = self
             .bytes
             .split_at_checked(length)
-            .ok_or(PackedError::Corrupt(what))?;
+            .ok_or(PackedError::Damaged(what))?;
         self.bytes = rest;
         Ok(taken)
     }
@@ -313,7 +313,7 @@ impl<'a> OptionalReader<'a> {
         let mut inside = Cursor::new(cursor.slice(what)?);
         let mode = inside.byte(what)?;
         if mode > BITMAP {
-            return Err(PackedError::Corrupt(what));
+            return Err(PackedError::Damaged(what));
         }
         let present = if mode == BITMAP {
             inside.take(rows.div_ceil(8), what)?
@@ -344,7 +344,7 @@ impl<'a> OptionalReader<'a> {
     #[inline(never)]
     fn next_marked(&mut self, what: &'static str) -> Result<Option<i64>, PackedError> {
         let marks = self.present.get(self.row / 8);
-        let is_present = marks.ok_or(PackedError::Corrupt(what))? >> (self.row % 8) & 1 == 1;
+        let is_present = marks.ok_or(PackedError::Damaged(what))? >> (self.row % 8) & 1 == 1;
         self.row += 1;
         if is_present {
             self.column.next(what).map(Some)

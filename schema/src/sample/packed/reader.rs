@@ -80,7 +80,7 @@ fn optional(column: &mut OptionalReader<'_>, field: &Field) -> Result<Option<f32
 
 #[inline]
 fn t_ms(times: &mut ColumnReader<'_>) -> Result<u32, PackedError> {
-    u32::try_from(times.next("t")?).map_err(|_| PackedError::Corrupt("t"))
+    u32::try_from(times.next("t")?).map_err(|_| PackedError::Damaged("t"))
 }
 
 fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, PackedError> {
@@ -88,7 +88,7 @@ fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, Pac
         .ok()
         .and_then(|place| all.get(place))
         .copied()
-        .ok_or(PackedError::Corrupt(what))
+        .ok_or(PackedError::Damaged(what))
 }
 
 impl<'a> BatchReader<'a> {
@@ -109,10 +109,10 @@ impl<'a> BatchReader<'a> {
             rows[kind as usize] += length as usize;
             total = total
                 .checked_add(length)
-                .ok_or(PackedError::Corrupt("run"))?;
+                .ok_or(PackedError::Damaged("run"))?;
         }
         if total != samples {
-            return Err(PackedError::Corrupt("samples"));
+            return Err(PackedError::Damaged("samples"));
         }
         for kind in Kind::ALL {
             if rows[kind as usize] > 0 {
@@ -123,7 +123,7 @@ impl<'a> BatchReader<'a> {
         if cursor.is_empty() {
             Ok(reader)
         } else {
-            Err(PackedError::Corrupt("end"))
+            Err(PackedError::Damaged("end"))
         }
     }
 
@@ -166,7 +166,7 @@ impl<'a> BatchReader<'a> {
     ///
     /// # Errors
     ///
-    /// The rest is corrupt; earlier samples were passed on.
+    /// Returns an error if the rest is damaged; earlier samples were passed on.
     #[inline]
     pub fn each<S>(
         &mut self,
@@ -218,7 +218,7 @@ impl<'a> BatchReader<'a> {
                 let count = self.count.next("count")?;
                 Sample::Steps(Steps {
                     t_ms,
-                    count: u32::try_from(count).map_err(|_| PackedError::Corrupt("count"))?,
+                    count: u32::try_from(count).map_err(|_| PackedError::Damaged("count"))?,
                 })
             }
             Kind::Imu => Sample::Imu(self.imu.read(t_ms)?),
@@ -246,11 +246,11 @@ impl<'a> BatchReader<'a> {
             }
             Kind::Mark => {
                 let length = usize::try_from(self.mark_length.next("name")?)
-                    .map_err(|_| PackedError::Corrupt("name"))?;
+                    .map_err(|_| PackedError::Damaged("name"))?;
                 let name = std::str::from_utf8(self.mark_names.take(length, "name")?);
                 Sample::Mark(Mark {
                     t_ms,
-                    name: name.map_err(|_| PackedError::Corrupt("name"))?,
+                    name: name.map_err(|_| PackedError::Damaged("name"))?,
                 })
             }
             Kind::System => Sample::System(System {
@@ -322,7 +322,7 @@ impl<'a> ImuReader<'a> {
         let hz = single(&mut self.hz, &check::HZ)?;
         let values = usize::try_from(self.values.next("values")?).unwrap_or(usize::MAX);
         if hz <= 0.0 || values == 0 || values > IMU_VALUES_MAX {
-            return Err(PackedError::Corrupt("values"));
+            return Err(PackedError::Damaged("values"));
         }
         let has_gyro = self.has_gyro.next("gyro")? != 0;
         let axes = if has_gyro { 6 } else { 3 };

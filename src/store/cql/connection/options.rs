@@ -16,8 +16,8 @@ pub struct CqlOptions {
     pub keyspace: String,
     /// Replication factor of a keyspace that this process creates.
     pub replication_factor: u32,
-    /// The data centre that this service uses; `None`: any node's. It is required if replicas are in
-    /// several.
+    /// The data centre that this service uses; `None`: any node's. It is required if replicas are
+    /// in several.
     pub datacenter: Option<String>,
     /// User and password; `None`: no authentication.
     pub user: Option<(String, SecretString)>,
@@ -36,7 +36,8 @@ pub struct CqlOptions {
 /// The times of the nodes' agreement on bounded partitions. Equal on all nodes; tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub struct Agreement {
-    /// The time for which all members must read bounded partitions before the nodes agree to use them.
+    /// The time for which all members must read bounded partitions before the nodes agree to use
+    /// them.
     pub after: Duration,
     /// The time from the agreement to the first use.
     pub ahead: Duration,

@@ -240,8 +240,8 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     for (index, (number, text)) in missing.iter().rev().enumerate() {
         record(session, *number, text).await?;
         if is_new && index == 0 {
-            // No node of an earlier release has used these tables, and none will. After an error the migrations are
-            // applied again.
+            // No node of an earlier release has used these tables, and none will. After an error
+            // the migrations are applied again.
             use_bounded_partitions(session).await?;
         }
     }
@@ -261,7 +261,8 @@ async fn record(session: &Session, number: i32, text: &str) -> Result<(), CqlOpe
     Ok(())
 }
 
-/// Lets all sessions of new tables use bounded partitions; see [`bounded`](crate::cql::layout::bounded).
+/// Lets all sessions of new tables use bounded partitions; see
+/// [`bounded`](crate::cql::layout::bounded).
 async fn use_bounded_partitions(session: &Session) -> Result<(), CqlOpenError> {
     let text = "INSERT INTO generations (name, generation) VALUES (?, 0) IF NOT EXISTS";
     lightweight(session, text, (BOUNDED_SINCE,)).await.map(drop)

@@ -21,7 +21,7 @@ const TABLETS_WITH_LWT: (u32, u32) = (2025, 4);
 enum Replication {
     /// In these data centres (`NetworkTopologyStrategy`).
     DataCenters(BTreeSet<String>),
-    /// On the next nodes of the ring, whatever their data centre (`SimpleStrategy`).
+    /// On the next nodes of the ring, in any data centre (`SimpleStrategy`).
     Ring,
 }
 

@@ -44,7 +44,7 @@ impl Inner {
     }
 
     /// Returns the head of a session's journal, current enough to decide whether `seq` is new. One
-    /// read refreshes it, whatever the number of batches that other nodes have accepted.
+    /// read refreshes it, for any number of batches that other nodes have accepted.
     pub(super) async fn current_head(
         &self,
         session_id: SessionId,
@@ -96,7 +96,8 @@ impl Inner {
             is_erased: false,
         };
         self.caches.journal_heads.put(session_id, head);
-        // The state is read after the head is cached, so that a later end finds the head and updates it.
+        // The state is read after the head is cached, so that a later end finds the head and
+        // updates it.
         let state = self.state(session_id).await?;
         let has_ended = state.is_some_and(|state| state.end.is_some());
         self.caches

@@ -13,7 +13,8 @@ pub(in super::super) struct JournalHead {
     pub(in super::super) has_ended: bool,
     /// The time of the last read of the journal; `None` if it was not read yet.
     pub(super) read_at: Option<Instant>,
-    /// The generation in which this process owned the session's shard when it last read the journal.
+    /// The generation in which this process owned the session's shard when it last read the
+    /// journal.
     pub(super) owned_in: Option<u64>,
     /// The snapshots that this process has written since it last deleted older ones.
     pub(super) snapshots: u8,
@@ -30,8 +31,8 @@ impl JournalHead {
         }
     }
 
-    /// Returns the head of a session that is about to be created, by the owner of its shard in this generation if it has
-    /// one.
+    /// Returns the head of a session that is about to be created, by the owner of its shard in this
+    /// generation if it has one.
     pub(in super::super) fn of_new_session(generation: Option<u64>) -> Self {
         Self {
             read_at: Some(Instant::now()),
@@ -43,8 +44,8 @@ impl JournalHead {
     /// Returns whether this head includes the batches that other nodes accepted, given the
     /// generation in which this process owns the session's shard now.
     ///
-    /// The owner learns of them by their forwards, and by its reads of the journal when a forward is
-    /// lost. Other nodes learn nothing, so their heads are current for a short time only.
+    /// The owner learns of them by their forwards, and by its reads of the journal when a forward
+    /// is lost. Other nodes learn nothing, so their heads are current for a short time only.
     pub(super) fn is_current(&self, generation: Option<u64>) -> bool {
         let is_owner = generation.is_some() && generation == self.owned_in;
         let valid_for = Duration::from_millis(REMOTE_SESSION_TTL_MS);

@@ -29,7 +29,7 @@ pub(super) fn cell(number: u32) -> i32 {
 }
 
 pub(super) fn number(cell: i32) -> StoreResult<u32> {
-    u32::try_from(cell).map_err(|_| StoreError::Corrupt("telemetry: a negative number".to_owned()))
+    u32::try_from(cell).map_err(|_| StoreError::Damaged("telemetry: a negative number".to_owned()))
 }
 
 pub(super) fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
@@ -42,13 +42,13 @@ pub(super) fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> 
 }
 
 pub(super) fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
-    let corrupt = |what: &str| StoreError::Corrupt(format!("telemetry: {what}"));
+    let damaged = |what: &str| StoreError::Damaged(format!("telemetry: {what}"));
     match payload.split_first() {
         Some((&FORMAT, rest)) => rest
             .split_first_chunk::<8>()
             .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
-            .ok_or_else(|| corrupt("too short")),
-        _ => Err(corrupt("unknown format")),
+            .ok_or_else(|| damaged("too short")),
+        _ => Err(damaged("unknown format")),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
     Ok(JournalEntry {
         seq,
         received_at,
-        batch: batch.map_err(|error| StoreError::Corrupt(format!("telemetry: {error}")))?,
+        batch: batch.map_err(|error| StoreError::Damaged(format!("telemetry: {error}")))?,
     })
 }
 

@@ -1,17 +1,19 @@
 //! The nodes' agreement to use partitions of bounded size.
 //!
-//! In releases before migration 8, a partition of a session's journal had up to 4,096 batches of any size, and a list of one
-//! courier's or one delivery's sessions was one partition for the whole retention. A node of such a release does not find
-//! rows in partitions of the new layout, so all nodes change at an agreed time:
+//! In releases before migration 8, a partition of a session's journal had up to 4,096 batches of
+//! any size, and a list of one courier's or one delivery's sessions was one partition for the whole
+//! retention. A node of such a release does not find rows in partitions of the new layout, so all
+//! nodes change at an agreed time:
 //!
 //! 1. Each heartbeat writes the layout that its node can read.
-//! 2. Once a process has seen for [`Agreement::after`] that all members read the new layout, it stores a time that is
-//!    [`Agreement::ahead`] ahead. The first process to do so decides.
-//! 3. Every process that does not know a time reads it, at most [`Agreement::read_interval`] before it reads or writes a
-//!    partition that depends on it.
+//! 2. Once a process has seen for [`Agreement::after`] that all members read the new layout, it
+//!    stores a time that is [`Agreement::ahead`] ahead. The first process to do so decides.
+//! 3. Every process that does not know a time reads it, at most [`Agreement::read_interval`] before
+//!    it reads or writes a partition that depends on it.
 //!
-//! The layout of a session's journal depends only on the time in the session's id and on the agreed time, so all nodes
-//! compute the same partitions without a further read. New keyspaces use the new layout from the start.
+//! The layout of a session's journal depends only on the time in the session's id and on the agreed
+//! time, so all nodes compute the same partitions without a further read. New keyspaces use the new
+//! layout from the start.
 
 mod own;
 mod row_shares;
@@ -103,7 +105,8 @@ impl BoundedPartitions {
     }
 }
 
-/// Returns whether all members that may write read the new layout, by the status and layout cells of their rows.
+/// Returns whether all members that may write read the new layout, by the status and layout cells
+/// of their rows.
 fn all_read_layout(members: &[(Option<i8>, Option<i32>)]) -> bool {
     let reads_layout = |&(status, layout): &(Option<i8>, Option<i32>)| {
         status == Some(GONE) || layout.is_some_and(|layout| layout >= LAYOUT)
@@ -112,8 +115,8 @@ fn all_read_layout(members: &[(Option<i8>, Option<i32>)]) -> bool {
 }
 
 impl Inner {
-    /// Returns the time from which new sessions use bounded partitions, or `None` while the nodes have not agreed on one.
-    /// An agreed time never changes.
+    /// Returns the time from which new sessions use bounded partitions, or `None` while the nodes
+    /// have not agreed on one. An agreed time never changes.
     pub(super) async fn bounded_since(&self) -> StoreResult<Option<TimestampMs>> {
         let bounded = &self.bounded;
         if let Some(since) = bounded.known() {
@@ -153,7 +156,8 @@ impl Inner {
         Ok(since.is_some_and(|since| session_id.made_at() >= since))
     }
 
-    /// Reads the agreed time serially, which first completes another process's interrupted proposal.
+    /// Reads the agreed time serially, which first completes another process's interrupted
+    /// proposal.
     async fn stored_since(&self) -> StoreResult<Option<TimestampMs>> {
         let statement = &self.db.statements.generation_serial;
         let row: Option<(i64,)> = self.db.row(statement, (BOUNDED_SINCE,)).await?;

@@ -7,22 +7,23 @@ use porchlight_schema::time::TimestampMs;
 
 use crate::cql::CqlOptions;
 
-/// Additional time to live of rows that are written long before the session's end, so that they do not
-/// expire first.
+/// Additional time to live of rows that are written long before the session's end, so that they do
+/// not expire first.
 const EXTRA_TTL: Duration = Duration::from_secs(86_400);
 /// The time to live of snapshots, which may be discarded at any time.
 const SNAPSHOT_TTL: Duration = Duration::from_secs(2 * 86_400);
-/// The time to live of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
-/// 26.4 hours after the attempt before it.
+/// The time to live of outbox rows: longer than a paused webhook holds a message. The last retry is
+/// due at most 26.4 hours after the attempt before it.
 const OUTBOX_TTL: Duration = Duration::from_secs(8 * 86_400);
 const _: () = assert!(
     OUTBOX_TTL.as_secs() * 1_000 >= HELD_MS_MAX as u64 + 86_400_000,
     "the row of a held message outlives the time for which it is held by a day"
 );
-/// The shortest time after which the row of a slot is written again, in seconds. It applies if the database can keep
-/// no row as long as configured, so that slots outlive nothing.
+/// The shortest time after which the row of a slot is written again, in seconds. It applies if the
+/// database can keep no row as long as configured, so that slots outlive nothing.
 const SLOT_RENEWAL_SEC_MIN: i32 = 3_600;
-/// The time by which a row of a session outlives the session's own row if it is written again late, in seconds.
+/// The time by which a row of a session outlives the session's own row if it is written again late,
+/// in seconds.
 const AFTER_SEC: i32 = 3_600;
 /// The shortest time to live of a row, in seconds.
 const TTL_SEC_MIN: i64 = 60;
@@ -31,8 +32,8 @@ const TTL_SEC_MAX: i64 = 20 * 365 * 86_400;
 /// The last second at which a row may expire: Cassandra stores the expiry in 31 bits and refuses a
 /// write that expires later (19 January 2038).
 const EXPIRY_SEC_MAX: i64 = i32::MAX as i64 - 1;
-/// The time for which a process may run before it computes the times to live again, in seconds. A row that
-/// it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
+/// The time for which a process may run before it computes the times to live again, in seconds. A
+/// row that it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
 const RUN_SEC_MAX: i64 = 366 * 86_400;
 
 /// The time to live of rows, in seconds as the statements expect it.
@@ -49,8 +50,9 @@ pub(crate) struct RowTtls {
 }
 
 impl RowTtls {
-    /// Returns the times to live of rows that a process writes if it starts at `now`. A time to live that would end
-    /// after the year 2038 is shortened, because Cassandra would refuse the write.
+    /// Returns the times to live of rows that a process writes if it starts at `now`. A time to
+    /// live that would end after the year 2038 is shortened, because Cassandra would refuse the
+    /// write.
     pub(in crate::cql) fn of(options: &CqlOptions, now: TimestampMs) -> Self {
         let left_sec = EXPIRY_SEC_MAX - now.0.div_euclid(1_000) - RUN_SEC_MAX;
         let longest_sec = left_sec.clamp(TTL_SEC_MIN, TTL_SEC_MAX);
@@ -83,14 +85,15 @@ impl RowTtls {
         left_sec.clamp(TTL_SEC_MIN, self.longest.into()) as i32
     }
 
-    /// Returns the time to live of a row that must expire soon after one that has `left_sec` left; `None`: never.
+    /// Returns the time to live of a row that must expire soon after one that has `left_sec` left;
+    /// `None`: never.
     pub(in crate::cql) fn after(&self, left_sec: Option<i32>) -> i32 {
         let left_sec = left_sec.unwrap_or(self.retained);
         left_sec.saturating_add(AFTER_SEC).min(self.retained)
     }
 
-    /// Returns the time after which a process that writes rows into a slot writes the slot's own row again: half of
-    /// the time by which a slot outlives a row that is written together with it.
+    /// Returns the time after which a process that writes rows into a slot writes the slot's own
+    /// row again: half of the time by which a slot outlives a row that is written together with it.
     pub(super) fn slot_renewal_ms(&self) -> i64 {
         let spare_sec = (self.slots - self.retained.max(self.live)) / 2;
         i64::from(spare_sec.max(SLOT_RENEWAL_SEC_MIN)) * 1_000
@@ -147,7 +150,7 @@ mod tests {
             assert!(left_sec >= row_ttls.retained, "{retention_days}");
             assert!(left_sec >= row_ttls.live, "{retention_days}");
         }
-        // Here nothing can outlive anything.
+        // With this retention, all rows expire at the last possible second.
         assert_eq!(row_ttls(36_500).slot_renewal_ms(), 3_600_000);
     }
 

@@ -38,8 +38,8 @@ pub(in crate::cql) enum DeliveryList {
 }
 
 impl DeliveryList {
-    /// Returns the owners of the slots of the list: the owner of the shared partitions, then the owner of the partitions
-    /// that one process writes alone.
+    /// Returns the owners of the slots of the list: the owner of the shared partitions, then the
+    /// owner of the partitions that one process writes alone.
     pub(in crate::cql) fn slot_owners(self, tenant: Tenant) -> (SlotOwner, SlotOwner) {
         match self {
             Self::All => (
@@ -143,8 +143,8 @@ pub(in crate::cql) enum Direction {
 }
 
 impl Inner {
-    /// Lists slots before rows are written into them. The row of a slot is written again in time, so that it does not
-    /// expire before the rows in the slot.
+    /// Lists slots before rows are written into them. The row of a slot is written again in time,
+    /// so that it does not expire before the rows in the slot.
     pub(in crate::cql) async fn list_slots(&self, slots: &[(SlotOwner, i64)]) -> StoreResult<()> {
         let now_ms = self.clock.uptime_ms();
         let writing = slots.iter().map(|&(owner, slot)| async move {

@@ -1,4 +1,5 @@
-//! Small documents of management data. A collection is one partition; documents change by lightweight transactions.
+//! Small documents of management data. A collection is one partition; documents change by
+//! lightweight transactions.
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;

@@ -1,5 +1,5 @@
-//! Recorders: one row each, changed by raising its version in one lightweight transaction. Each write
-//! gives the row the time that is left until its recorder is no longer kept.
+//! Recorders: one row each, changed by raising its version in one lightweight transaction. Each
+//! write gives the row the time that is left until its recorder is no longer kept.
 
 use async_trait::async_trait;
 use porchlight_ports::{RecorderRow, Recorders, StoreResult};

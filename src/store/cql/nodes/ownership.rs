@@ -189,7 +189,7 @@ impl NodesTable for CqlStore {
         let row: Option<OwnerCells> = db.row(&db.statements.owner_serial, (key,)).await?;
         row.map(|cells| {
             owner_row(cells)
-                .ok_or_else(|| StoreError::Corrupt("shard_owner: cells are missing".to_owned()))
+                .ok_or_else(|| StoreError::Damaged("shard_owner: cells are missing".to_owned()))
         })
         .transpose()
     }

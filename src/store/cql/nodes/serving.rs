@@ -9,10 +9,11 @@
 //! A single process exits when the epoch rises, which means that another one started, or when it
 //! sees an active node. A node exits when the epoch rises.
 //!
-//! **A process does not write a session that a later single process has created a while after its start.** An operation of the
-//! earlier process begins only within [`EPOCH_READ_MS`] after it last read its own epoch as the newest, so less than that after
-//! the start of the later one. Sessions that the later one creates more than [`ALONE_AFTER_MS`] after its start do not exist yet
-//! at that time.
+//! **A process does not write a session that a later single process has created a while after its
+//! start.** An operation of the earlier process begins only within [`EPOCH_READ_MS`] after it last
+//! read its own epoch as the newest, so less than that after the start of the later one. Sessions
+//! that the later one creates more than [`ALONE_AFTER_MS`] after its start do not exist yet at that
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,13 +37,15 @@ use crate::cql::statements::db::{Db, Lwt};
 const WATCH_INTERVAL: Duration = Duration::from_secs(3);
 /// The time that active nodes need to notice that a single process has started.
 const NODES_STOP_TIMEOUT: Duration = Duration::from_secs(12);
-/// The time for which a read of the epoch permits operations, in milliseconds. It is longer than the interval of reads, so
-/// that an operation reads the epoch itself only if the process was suspended or the database did not answer.
+/// The time for which a read of the epoch permits operations, in milliseconds. It is longer than
+/// the interval of reads, so that an operation reads the epoch itself only if the process was
+/// suspended or the database did not answer.
 const EPOCH_READ_MS: i64 = 10_000;
-/// The time after its start from which a single process knows that no earlier process writes the sessions that it creates, in
-/// milliseconds.
+/// The time after its start from which a single process knows that no earlier process writes the
+/// sessions that it creates, in milliseconds.
 const ALONE_AFTER_MS: i64 = 2 * EPOCH_READ_MS;
-/// The time for which a single process relies on a verification that no node is active, in milliseconds.
+/// The time for which a single process relies on a verification that no node is active, in
+/// milliseconds.
 const ALONE_VERIFIED_MS: i64 = 5_000;
 const _: () = assert!(
     WATCH_INTERVAL.as_millis() < ALONE_VERIFIED_MS as u128 && ALONE_VERIFIED_MS < EPOCH_READ_MS,
@@ -59,7 +62,8 @@ pub fn written_generation(epoch: u64, generation: u64) -> u64 {
     (epoch << 32) | generation.min(u64::from(u32::MAX))
 }
 
-/// The times at which a process has verified that no other one serves. They are milliseconds of its monotonic clock.
+/// The times at which a process has verified that no other one serves. They are milliseconds of its
+/// monotonic clock.
 #[derive(Debug)]
 pub(in crate::cql) struct Verified {
     /// The time after the process began its epoch.
@@ -104,8 +108,8 @@ impl Inner {
         self.verified.is_alone(self.clock.uptime_ms())
     }
 
-    /// Returns an error if the store is closed, or if a single process has started since. Every operation that writes begins
-    /// with this check.
+    /// Returns an error if the store is closed, or if a single process has started since. Every
+    /// operation that writes begins with this check.
     pub(in crate::cql) async fn check_serving(&self) -> StoreResult<()> {
         self.check_open()?;
         let now_ms = self.clock.uptime_ms();
@@ -132,8 +136,8 @@ pub(in crate::cql) enum Serving {
 /// The heartbeats of nodes.
 type Heartbeats = BTreeMap<NodeName, (Incarnation, u64)>;
 
-/// Verifies from time to time that no other process serves, and then sends the deletes that have waited for it. A process that
-/// cannot read cannot write either.
+/// Verifies from time to time that no other process serves, and then sends the deletes that have
+/// waited for it. A process that cannot read cannot write either.
 pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving: Serving) {
     let began = tokio::time::Instant::now();
     let mut nodes = match serving {
@@ -167,8 +171,9 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
     }
 }
 
-/// Verifies once that no other process serves. Returns the reason to stop if one does. `may_stop` is false if, at the time
-/// before, nodes may not have noticed yet that a single process has started.
+/// Verifies once that no other process serves. Returns the reason to stop if one does. `may_stop`
+/// is false if, at the time before, nodes may not have noticed yet that a single process has
+/// started.
 async fn verify(
     inner: &Arc<Inner>,
     nodes: Option<&mut NodesWatch>,
@@ -251,8 +256,8 @@ pub(in crate::cql) async fn begin_epoch(db: &Db) -> StoreResult<u64> {
     retry_until_quorum(|| try_raise_epoch(db)).await
 }
 
-/// Retries a read or write of the epoch until it succeeds or [`schema::QUORUM_TIMEOUT`] passes. It may fail for some
-/// time while a cluster starts or many requests run concurrently.
+/// Retries a read or write of the epoch until it succeeds or [`schema::QUORUM_TIMEOUT`] passes. It
+/// may fail for some time while a cluster starts or many requests run concurrently.
 async fn retry_until_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
 where
     F: Future<Output = StoreResult<Option<u64>>>,
@@ -271,8 +276,8 @@ where
     }
 }
 
-/// Attempts to raise the epoch once. Returns `None` if another process was faster or the outcome is unknown.
-/// An unused number is harmless.
+/// Attempts to raise the epoch once. Returns `None` if another process was faster or the outcome is
+/// unknown. An unused number is harmless.
 async fn try_raise_epoch(db: &Db) -> StoreResult<Option<u64>> {
     let statements = &db.statements;
     let found: Option<(i64,)> = db.row(&statements.generation_serial, (EPOCH_ROW,)).await?;

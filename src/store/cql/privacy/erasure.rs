@@ -1,9 +1,9 @@
-//! Erasing one session: its partitions and rows are deleted, the session's own row last. The deletes
-//! carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is ahead, and
-//! writes of nodes that do not know of the erasure yet.
+//! Erasing one session: its partitions and rows are deleted, the session's own row last. The
+//! deletes carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is
+//! ahead, and writes of nodes that do not know of the erasure yet.
 //!
-//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of
-//! the outbox that name the session stay until they expire: they hold IDs only.
+//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`.
+//! Rows of the outbox that name the session stay until they expire: they hold IDs only.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ use crate::cql::work::live_sessions::all_buckets;
 use crate::cql::{CqlStore, Inner};
 use crate::damage::{readable, skipped};
 
-/// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
-/// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
-/// differ. Until then, scores add nothing to the place.
+/// The distance of the time of a write that removes facts about a place ahead of the clock, in
+/// microseconds. It is the longest time that a score takes from its read of the row to its insight,
+/// and as much again for clocks that differ. Until then, scores add nothing to the place.
 const REMOVAL_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
@@ -52,7 +52,8 @@ impl Inner {
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.evict_own(session_id);
-        // A session with an unreadable record stays, because its rows in the lists follow from the record.
+        // A session with a damaged record stays, because its rows in the lists follow from the
+        // record.
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -103,7 +104,7 @@ impl Inner {
         Ok(row.and_then(|(data, written_at_us)| data.zip(written_at_us)))
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: Subject,
@@ -116,10 +117,10 @@ impl Inner {
         match subject {
             Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id),
             Subject::DeliveryId(id) => filter.delivery_id = Some(id),
-            // An unreadable session cannot be erased by its id alone.
+            // A damaged session cannot be erased by its id alone.
             Subject::SessionId(id) => return self.record(id).await.map(|_| Vec::new()),
         }
-        self.list_unreadable(tenant, &filter).await
+        self.list_damaged(tenant, &filter).await
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
@@ -145,9 +146,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no longer
-    /// exists, among the next `limit` keys of all tenants: the table has no index by tenant. `after`
-    /// is the token of the last examined partition.
+    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no
+    /// longer exists, among the next `limit` keys of all tenants: the table has no index by tenant.
+    /// `after` is the token of the last examined partition.
     async fn erase_idempotency_keys(
         self: Arc<Self>,
         tenant: Tenant,
@@ -177,7 +178,7 @@ impl Inner {
             };
             let start = &there.record.start;
             let is_there = match self.record(start.session_id).await {
-                Err(StoreError::Corrupt(_)) => true,
+                Err(StoreError::Damaged(_)) => true,
                 record => record?.is_some(),
             };
             if start.created_at > until || is_there {
@@ -227,9 +228,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes everything but the journal and the messages' own rows. The session's row and its rows in the lists are deleted
-    /// last, because they lead to the others. The traces are deleted after the state, without which no score can be committed: a score in
-    /// flight has written its traces before, or removes them itself.
+    /// Deletes everything but the journal and the messages' own rows. The session's row and its
+    /// rows in the lists are deleted last, because they lead to the others. The traces are deleted
+    /// after the state, without which no score can be committed: a score in flight has written its
+    /// traces before, or removes them itself.
     async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
         let statements = &self.db.statements;
         let session = start.session_id.to_bytes();
@@ -270,7 +272,7 @@ impl Inner {
         let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, values, usize::MAX).await?;
         let keys = rows.into_iter().map(|(key,)| {
             <[u8; 32]>::try_from(key)
-                .map_err(|_| StoreError::Corrupt("learned_by_session: not a key".to_owned()))
+                .map_err(|_| StoreError::Damaged("learned_by_session: not a key".to_owned()))
         });
         keys.collect()
     }
@@ -289,9 +291,9 @@ impl Inner {
         else {
             return Ok(false);
         };
-        // A condition would protect nothing, because an insight overwrites these rows without one. A score
-        // that has read the row of a place already is about to write it with the removed facts; the
-        // later time makes this write count instead.
+        // A condition would protect nothing, because an insight overwrites these rows without one.
+        // A score that has read the row of a place already is about to write it with the removed
+        // facts; the later time makes this write count instead.
         let ahead_us = if is_of_one_session(&key) {
             0
         } else {
@@ -312,7 +314,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns a page of recorders in the order of the tokens of their partitions, without damaged ones.
+    /// Returns a page of recorders in the order of the tokens of their partitions, without damaged
+    /// ones.
     async fn recorders(
         &self,
         after: Option<RecorderId>,
@@ -359,7 +362,7 @@ impl Erasure for CqlStore {
         .await
     }
 
-    async fn unreadable_sessions(
+    async fn damaged_sessions(
         &self,
         tenant: Tenant,
         subject: &Subject,
@@ -367,7 +370,7 @@ impl Erasure for CqlStore {
     ) -> StoreResult<Vec<SessionId>> {
         let subject = subject.clone();
         self.run_without_deadline(|inner| async move {
-            inner.unreadable_sessions(tenant, subject, until).await
+            inner.damaged_sessions(tenant, subject, until).await
         })
         .await
     }

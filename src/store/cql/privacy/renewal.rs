@@ -6,13 +6,14 @@
 //!
 //! **A renewal loses to an erasure.** The deletes of an erasure carry a timestamp that lies a day
 //! ahead, so that the copies that a renewal writes at the same time do not count. A renewal that
-//! begins later finds no session. The session's state is written by a lightweight transaction, which
-//! fails once the state is gone.
+//! begins later finds no session. The session's state is written by a lightweight transaction,
+//! which fails once the state is gone.
 //!
-//! **A renewal loses to every other write.** Most rows never change. A copy of a row that may change
-//! or be deleted carries the timestamp of that row plus one microsecond: it replaces the row that was
-//! read and nothing newer. Copies of the other rows have the present timestamp, because a compaction
-//! by time windows keeps expired tables for as long as another table has older timestamps.
+//! **A renewal loses to every other write.** Most rows never change. A copy of a row that may
+//! change or be deleted carries the timestamp of that row plus one microsecond: it replaces the row
+//! that was read and nothing newer. Copies of the other rows have the present timestamp, because a
+//! compaction by time windows keeps expired tables for as long as another table has older
+//! timestamps.
 //!
 //! These rows are not renewed, because they are needed only until a session is scored, or for some
 //! days after they were written: `snapshots`, `live_sessions`, `behind_sessions`, `outbox` and
@@ -37,8 +38,8 @@ use crate::cql::statements::db::{Lwt, decode};
 use crate::cql::webhooks::relay::MessageHead;
 
 impl Inner {
-    /// Renews the rows of a session if at most half of the full time to live is left for its own row. Returns
-    /// whether it did.
+    /// Renews the rows of a session if at most half of the full time to live is left for its own
+    /// row. Returns whether it did.
     pub(super) async fn renew_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<bool> {
         let statements = &self.db.statements;
         let key = session_id.to_bytes();
@@ -108,7 +109,8 @@ impl Inner {
         self.renew_listed(head, DeliveryList::Failed).await
     }
 
-    /// Renews the entries of a message in one of the lists of deliveries, and the slots of the list.
+    /// Renews the entries of a message in one of the lists of deliveries, and the slots of the
+    /// list.
     async fn renew_listed(&self, head: &MessageHead, list: DeliveryList) -> StoreResult<()> {
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(head.tenant), head.id.to_bytes());
@@ -163,8 +165,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the state of a session again, unless another process changes it at the same time: then
-    /// the changed state is written again.
+    /// Writes the state of a session again, unless another process changes it at the same time:
+    /// then the changed state is written again.
     async fn renew_state(&self, session_id: SessionId) -> StoreResult<()> {
         let key = session_id.to_bytes();
         let (key, statements) = (key.as_slice(), &self.db.statements);

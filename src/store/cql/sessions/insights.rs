@@ -95,9 +95,10 @@ impl Inner {
         Ok(committed)
     }
 
-    /// Stores which learned rows a session writes, and adds its traces to the rows to write; returns the keys of the traces,
-    /// and the other rows. They are written before the insight counts, so that no learned row lacks its
-    /// entry. A repeated scoring finds the traces and does not write them again.
+    /// Stores the list of the learned rows that a session writes, and adds its traces to the rows
+    /// to write; returns the keys of the traces, and the other rows. They are written before the
+    /// insight counts, so that no learned row lacks its entry. A repeated scoring finds the traces
+    /// and does not write them again.
     async fn add_traces<'s>(
         &'s self,
         rows: &mut WriteGroup<'s>,
@@ -140,7 +141,7 @@ impl Inner {
         let statement = &self.db.statements.insight_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
         let (data,) = row.ok_or_else(|| {
-            StoreError::Corrupt("insights: the official one is not there".to_owned())
+            StoreError::Damaged("insights: the official one is not there".to_owned())
         })?;
         decode("insights", &data).map(Some)
     }
@@ -191,7 +192,7 @@ impl Inner {
 
 fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(MessageHead, Arc<str>)> {
     let body = String::from_utf8(body)
-        .map_err(|_| StoreError::Corrupt("messages: a body that is no text".to_owned()))?;
+        .map_err(|_| StoreError::Damaged("messages: a body that is no text".to_owned()))?;
     Ok((decode("messages", head)?, body.into()))
 }
 
@@ -248,7 +249,7 @@ impl Insights for CqlStore {
             let rows = rows.into_iter();
             rows.map(|(key, data)| {
                 let key = key.try_into().map_err(|_| {
-                    StoreError::Corrupt("learned: a key of another length".to_owned())
+                    StoreError::Damaged("learned: a key of another length".to_owned())
                 })?;
                 Ok((key, data))
             })

@@ -91,21 +91,21 @@ impl Inner {
         })
     }
 
-    /// Returns the sessions of a filter whose start is unreadable. The filter must name at most one of delivery and courier,
-    /// because the list does not distinguish further.
-    pub(in crate::cql) async fn list_unreadable(
+    /// Returns the sessions of a filter whose start is damaged. The filter must name at most one
+    /// of delivery and courier, because the list does not distinguish further.
+    pub(in crate::cql) async fn list_damaged(
         &self,
         tenant: Tenant,
         filter: &SessionFilter,
     ) -> StoreResult<Vec<SessionId>> {
-        let (mut unreadable, mut after) = (Vec::new(), None);
+        let (mut damaged, mut after) = (Vec::new(), None);
         loop {
             let page = self.list_page(tenant, filter, LIST_SCANNED_ROWS_MAX, after);
             let (page, next) = page.await?;
-            unreadable.extend(page.unreadable);
+            damaged.extend(page.damaged);
             match next {
                 Some(next) => after = Some(next),
-                None => return Ok(unreadable),
+                None => return Ok(damaged),
             }
         }
     }
@@ -133,7 +133,7 @@ impl Inner {
         let from = filter.from.unwrap_or(TimestampMs(i64::MIN));
         let mut page = PageBuilder {
             rows: Vec::new(),
-            unreadable: Vec::new(),
+            damaged: Vec::new(),
             limit,
             scanned: 0,
         };
@@ -162,8 +162,8 @@ impl Inner {
         Ok((page, None))
     }
 
-    /// Returns the partitions of a list that may contain sessions of these times, newest first, and the time from which
-    /// the next call continues.
+    /// Returns the partitions of a list that may contain sessions of these times, newest first, and
+    /// the time from which the next call continues.
     async fn groups(
         &self,
         tenant: Tenant,
@@ -214,25 +214,25 @@ impl Inner {
         Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
-    /// Returns a session, and whether its start is unreadable. A session whose state is unreadable counts as recording, so that
-    /// an erasure finds it.
+    /// Returns a session, and whether its start is damaged. A session whose state is damaged
+    /// counts as recording, so that an erasure finds it.
     async fn find_readable(
         &self,
         session_id: SessionId,
     ) -> StoreResult<(Option<SessionRow>, bool)> {
         let found = self.find(session_id).await;
-        if !matches!(found, Err(StoreError::Corrupt(_))) {
+        if !matches!(found, Err(StoreError::Damaged(_))) {
             return Ok((found?, false));
         }
         readable(found, session_id, "a session")?;
         let record = self.record(session_id).await;
-        let is_unreadable = matches!(record, Err(StoreError::Corrupt(_)));
+        let is_damaged = matches!(record, Err(StoreError::Damaged(_)));
         let record = readable(record, session_id, "its start")?;
         let row = record.map(|record| SessionRow {
             start: record.start,
             end: None,
         });
-        Ok((row, is_unreadable))
+        Ok((row, is_damaged))
     }
 
     /// Adds matching sessions to the page. Returns its cursor once the page is full.
@@ -250,9 +250,9 @@ impl Inner {
                 .buffered(AT_ONCE)
                 .try_collect()
                 .await?;
-            for ((row, is_unreadable), &(_, id)) in rows.into_iter().zip(some) {
+            for ((row, is_damaged), &(_, id)) in rows.into_iter().zip(some) {
                 page.scanned += 1;
-                page.unreadable.extend(is_unreadable.then_some(id));
+                page.damaged.extend(is_damaged.then_some(id));
                 if let Some(row) = row.filter(|row| matches(row, filter)) {
                     if page.rows.len() >= page.limit {
                         let cursor = page.rows.last().map(|row| row.start.session_id);
@@ -272,7 +272,7 @@ impl Inner {
 /// A page of a list that is being filled.
 struct PageBuilder {
     rows: Vec<SessionRow>,
-    unreadable: Vec<SessionId>,
+    damaged: Vec<SessionId>,
     limit: usize,
     scanned: usize,
 }

@@ -1,14 +1,18 @@
-//! The sessions that a process has created while it serves alone, with the rows that it has written of them.
+//! The sessions that a process has created while it serves alone, with the rows that it has written
+//! of them.
 //!
-//! No other process writes these sessions, so this process does not read its own rows again: the starts, states and messages
-//! are kept, and a flag for each part that is still unwritten. An entry exists before any other process can find its session, and every
-//! write updates it before it is sent, so that a write in doubt counts as done. [`serving`](crate::cql::nodes::serving)
-//! explains why no earlier process writes these sessions.
+//! No other process writes these sessions, so this process does not read its own rows again: the
+//! starts, states and messages are kept, and a flag for each part that is still unwritten. An entry
+//! exists before any other process can find its session, and every write updates it before it is
+//! sent, so that a write in doubt counts as done. [`serving`](crate::cql::nodes::serving) explains
+//! why no earlier process writes these sessions.
 //!
-//! A later process may take over at any time, and this one notices it some seconds later. Therefore the entries serve only for work
-//! in which an outdated entry does no harm: transactions, which check the stored state; scores, which end in a transaction;
-//! deliveries, which an earlier owner may repeat; and the removal of marks, which waits until this process has verified once more
-//! that it serves. Reads for callers of the service always read the database. A read that disagrees with an entry removes it.
+//! A later process may take over at any time, and this one notices it some seconds later. Therefore
+//! the entries serve only for work in which an outdated entry does no harm: transactions, which
+//! check the stored state; scores, which end in a transaction; deliveries, which an earlier owner
+//! may repeat; and the removal of marks, which waits until this process has verified once more that
+//! it serves. Reads for callers of the service always read the database. A read that disagrees with
+//! an entry removes it.
 
 use std::sync::Arc;
 
@@ -22,7 +26,8 @@ use crate::cql::journal::JournalHead;
 use crate::cql::webhooks::outbox::Cursor;
 use crate::cql::webhooks::relay::MessageHead;
 
-/// The time from its creation for which the entry of a session serves, in milliseconds. The session's rows live longer.
+/// The time from its creation for which the entry of a session serves, in milliseconds. The
+/// session's rows live longer.
 const KNOWN_MS: i64 = DAY_MS;
 
 /// A session that this process has created since it serves.
@@ -66,8 +71,8 @@ impl OwnSession {
 }
 
 impl Inner {
-    /// Records that this process is about to create a session, whose first message has this body. Call it before any other
-    /// process can find the session.
+    /// Records that this process is about to create a session, whose first message has this body.
+    /// Call it before any other process can find the session.
     pub(super) fn begin_own(&self, record: &SessionRecord, body: &MessageBody) {
         let session_id = record.start.session_id;
         // A session that does not exist has no batches and no end, and its messages have no states.
@@ -90,7 +95,8 @@ impl Inner {
         }
     }
 
-    /// Evicts the entry of a session, because the session was not created or parts of it are about to be removed.
+    /// Evicts the entry of a session, because the session was not created or parts of it are about
+    /// to be removed.
     pub(in crate::cql) fn evict_own(&self, session_id: SessionId) {
         self.caches.own_sessions.remove(&session_id);
     }
@@ -158,7 +164,8 @@ impl Inner {
         Some(self.own(session_id)?.heads)
     }
 
-    /// Returns the state of a session of this process with its version; the inner value is `None` before the first decision.
+    /// Returns the state of a session of this process with its version; the inner value is `None`
+    /// before the first decision.
     pub(in crate::cql) fn own_state(
         &self,
         session_id: SessionId,

@@ -35,14 +35,15 @@ impl Inner {
         let Some(record) = self.known_record(session_id).await? else {
             return Ok(None);
         };
-        // Usually nothing was decided before the end. Otherwise the transaction is refused, and reads the state.
+        // Usually nothing was decided before the end. Otherwise the transaction is refused, and
+        // reads the state.
         let mut stored = None;
         if let Some(pod) = pod {
             stored = self.versioned_state(session_id).await?;
             let state = stored.as_ref().map(|(_, state)| state);
             if state.is_none_or(|state| state.end.is_none()) {
-                // The PoD comes before the end, so that the first insight includes it. If two processes
-                // end the session, the other's PoD stays as an earlier one.
+                // The PoD comes before the end, so that the first insight includes it. If two
+                // processes end the session, the other's PoD stays as an earlier one.
                 self.replace_pod(session_id, pod).await?;
             }
         }
@@ -79,8 +80,9 @@ impl Inner {
         let Some(record) = self.record(session_id).await? else {
             return Ok(None);
         };
-        // Marked before the change, so that the mark stays if the process dies after it; and again after it, because
-        // another node may have found meanwhile that the insight covers all stored data.
+        // Marked before the change, so that the mark stays if the process dies after it; and again
+        // after it, because another node may have found meanwhile that the insight covers all
+        // stored data.
         self.mark_rescore(session_id, LATE_STOP).await?;
         let decide = |state: &State| match state.end {
             Some(stored) if stored.reason.is_timeout() => {
@@ -110,7 +112,8 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// Completes an end: the message and the mark for scoring, and then the removal from the live sessions.
+    /// Completes an end: the message and the mark for scoring, and then the removal from the live
+    /// sessions.
     pub(in crate::cql) async fn finish_end(
         &self,
         session_id: SessionId,
@@ -147,8 +150,8 @@ impl Inner {
         self.db.write(&self.db.statements.pod_put, values).await
     }
 
-    /// Stores a PoD unless it is identical with the stored one. Returns the PoD that is stored now, and whether it is
-    /// new.
+    /// Stores a PoD unless it is identical with the stored one. Returns the PoD that is stored now,
+    /// and whether it is new.
     async fn replace_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<(PodRow, bool)> {
         let stored = self.pod(session_id).await?;
         let replacing = pod.clone().replacing(stored.as_ref());
@@ -165,7 +168,8 @@ impl Inner {
         }
         let (stored, is_new) = self.replace_pod(session_id, pod).await?;
         let state = self.state(session_id).await?;
-        // An identical PoD is marked too: the first call may have failed between the PoD and its mark.
+        // An identical PoD is marked too: the first call may have failed between the PoD and its
+        // mark.
         if state.is_some_and(|state| state.lacks_pod(&stored)) {
             self.mark_rescore(session_id, &Sha256::digest(encode(&stored)?))
                 .await?;

@@ -1,5 +1,5 @@
-//! Reviews of decisions. The last write counts, even if the process that wrote the one before had a clock
-//! that is ahead.
+//! Reviews of decisions. The last write counts, even if the process that wrote the one before had a
+//! clock that is ahead.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;

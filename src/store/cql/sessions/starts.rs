@@ -99,7 +99,8 @@ impl Inner {
         })
     }
 
-    /// Creates a session. Its own row is written last: without it, readers find none of the other rows.
+    /// Creates a session. Its own row is written last: without it, readers find none of the other
+    /// rows.
     async fn create_session(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
         let session_id = record.start.session_id;
         let (shard, bucket) = self.open_bucket(WorkTable::Live, session_id).await?;
@@ -127,8 +128,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Creates the session of an idempotency key, unless it exists. The process that stored the key may have stopped before
-    /// it created the session.
+    /// Creates the session of an idempotency key, unless it exists. The process that stored the key
+    /// may have stopped before it created the session.
     async fn finish_start(&self, stored: &IdempotencyRecord) -> StoreResult<()> {
         let session_id = stored.record.start.session_id;
         if self.record(session_id).await?.is_none() {
@@ -176,7 +177,8 @@ impl Inner {
         let statements = &self.db.statements;
         let now = ours.record.start.created_at;
         let _guard = self.caches.states.lock(&(tenant, hash)).await;
-        // A plain read shows a refused or applied transaction; a serial read resolves an outcome in doubt.
+        // A plain read shows a refused or applied transaction; a serial read resolves an outcome in
+        // doubt.
         let mut read = &statements.idempotency_get;
         for _ in 0..LWT_ATTEMPTS_MAX {
             let stored: Option<(Vec<u8>,)> = self.db.row(read, (tenant, hash)).await?;

@@ -24,8 +24,8 @@ use crate::cql::statements::db::{Lwt, decode, encode, id_bytes};
 /// The maximum number of attempts at a transaction that fails because of competing writers.
 pub(in crate::cql) const LWT_ATTEMPTS_MAX: usize = 24;
 
-/// The time in milliseconds for which a cached start of a session proves that the session exists. An erasure begins
-/// later than that after all nodes know of it.
+/// The time in milliseconds for which a cached start of a session proves that the session exists.
+/// An erasure begins later than that after all nodes know of it.
 const RECORD_KNOWN_MS: i64 = 5_000;
 
 /// A session's start, as stored.
@@ -226,8 +226,8 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
-    /// Returns a session's start, from the cache if it was read less than [`RECORD_KNOWN_MS`] ago. Use it for changes,
-    /// which follow a read of the session.
+    /// Returns a session's start, from the cache if it was read less than [`RECORD_KNOWN_MS`] ago.
+    /// Use it for changes, which follow a read of the session.
     pub(super) async fn known_record(
         &self,
         session_id: SessionId,
@@ -254,7 +254,8 @@ impl Inner {
         self.caches.records.put(session_id, entry);
     }
 
-    /// Returns the stored starts of a few sessions, in one read, with an error for each that is unreadable.
+    /// Returns the stored starts of a few sessions, in one read, with an error for each that is
+    /// damaged.
     pub(in crate::cql) async fn records(
         &self,
         session_ids: &[SessionId],
@@ -269,8 +270,8 @@ impl Inner {
         Ok(records)
     }
 
-    /// Returns the states of a few sessions, in one read, with an error for each that is unreadable; those
-    /// before the first decision are missing.
+    /// Returns the states of a few sessions, in one read, with an error for each that is
+    /// damaged; those before the first decision are missing.
     pub(in crate::cql) async fn states(
         &self,
         session_ids: &[SessionId],
@@ -377,7 +378,8 @@ impl Inner {
             {
                 return Ok((answer, next));
             }
-            // Only an erasure removes a state that was there; it removes the session's own row next.
+            // Only an erasure removes a state that was there; it removes the session's own row
+            // next.
             let had_state = version > 0;
             if stored.is_none() && (had_state || self.record(session_id).await?.is_none()) {
                 return Err(StoreError::unavailable("the session was removed meanwhile"));
@@ -414,8 +416,8 @@ impl Inner {
         }
     }
 
-    /// Removes the last message from a session's state, so that nobody writes the message again after its removal. The
-    /// state expires after the session's own row, as before.
+    /// Removes the last message from a session's state, so that nobody writes the message again
+    /// after its removal. The state expires after the session's own row, as before.
     pub(in crate::cql) async fn drop_message(&self, session_id: SessionId) -> StoreResult<()> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.session_ttl;

@@ -62,11 +62,11 @@ pub(in crate::cql) fn decode<T: DeserializeOwned>(
 ) -> StoreResult<T> {
     match bytes.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
-            .map_err(|error| StoreError::Corrupt(format!("{table}: does not decode: {error}"))),
-        Some((format, _)) => Err(StoreError::Corrupt(format!(
+            .map_err(|error| StoreError::Damaged(format!("{table}: does not decode: {error}"))),
+        Some((format, _)) => Err(StoreError::Damaged(format!(
             "{table}: unknown format {format}"
         ))),
-        None => Err(StoreError::Corrupt(format!("{table}: empty"))),
+        None => Err(StoreError::Damaged(format!("{table}: empty"))),
     }
 }
 
@@ -74,7 +74,7 @@ pub(in crate::cql) fn decode<T: DeserializeOwned>(
 pub(in crate::cql) fn id_bytes(table: &'static str, bytes: &[u8]) -> StoreResult<[u8; 16]> {
     bytes
         .try_into()
-        .map_err(|_| StoreError::Corrupt(format!("{table}: an id of {} bytes", bytes.len())))
+        .map_err(|_| StoreError::Damaged(format!("{table}: an id of {} bytes", bytes.len())))
 }
 
 /// Returns whether a lightweight transaction was applied, according to its answer. The databases
@@ -83,14 +83,14 @@ pub(in crate::cql) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     let row: Row = rows.first_row().map_err(StoreError::unavailable)?;
     match row.columns.first() {
         Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
-        _ => Err(StoreError::Corrupt(
+        _ => Err(StoreError::Damaged(
             "a lightweight transaction's answer begins with no truth value".to_owned(),
         )),
     }
 }
 
-/// Returns the timestamp of an erasure, in microseconds of the Unix epoch. It also covers writes of nodes whose clock
-/// is ahead, and writes of the next day by nodes that do not know of the erasure.
+/// Returns the timestamp of an erasure, in microseconds of the Unix epoch. It also covers writes of
+/// nodes whose clock is ahead, and writes of the next day by nodes that do not know of the erasure.
 pub(super) fn erased_at_us() -> i64 {
     next_timestamp_us() + ERASED_AHEAD_US
 }
@@ -224,8 +224,8 @@ impl Db {
         self.write_at(statement, values, erased_at_us()).await
     }
 
-    /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the row
-    /// with a later timestamp counts instead.
+    /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the
+    /// row with a later timestamp counts instead.
     pub(in crate::cql) async fn write_at(
         &self,
         statement: &PreparedStatement,
@@ -237,8 +237,9 @@ impl Db {
         self.write(&statement, values).await
     }
 
-    /// Runs a plain write that replaces a row that was read, whatever clock the row's writer had. It leaves
-    /// a microsecond to a renewal, which copies the row with the next timestamp.
+    /// Runs a plain write that replaces a row that was read, also if the clock of the row's writer
+    /// was ahead. The write leaves a microsecond to a renewal, which copies the row with the next
+    /// timestamp.
     pub(in crate::cql) async fn write_after(
         &self,
         statement: &PreparedStatement,

@@ -1,4 +1,5 @@
-//! All statements, prepared once. A statement for one row is token-aware: the driver sends it to a replica of the row.
+//! All statements, prepared once. A statement for one row is token-aware: the driver sends it to a
+//! replica of the row.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
@@ -144,8 +145,8 @@ statements! {
     keys_get: Scan = "SELECT data FROM api_keys";
     key_id_put: Write = "INSERT INTO api_key_ids (id, hash) VALUES (?, ?)";
     key_id_get: Read = "SELECT hash FROM api_key_ids WHERE id = ?";
-    // The coordinator's clock, in milliseconds of the Unix epoch. The function's name is valid in all
-    // supported versions.
+    // The coordinator's clock, in milliseconds of the Unix epoch. The function's name is valid in
+    // all supported versions.
     clock_get: Read = "SELECT toUnixTimestamp(now()) FROM system.local";
     generation_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, 1) IF NOT EXISTS";
     bounded_since_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, ?) IF NOT EXISTS";

@@ -1,8 +1,8 @@
 //! Small rows of several partitions that are written with one request.
 //!
-//! The rows of a request have no order and are not atomic: after a failure, any of them may be stored. A caller therefore
-//! writes a row that others lead to in an earlier request than the row that leads to it. Only
-//! [`Db::erase_at_once`] is atomic.
+//! The rows of a request have no order and are not atomic: after a failure, any of them may be
+//! stored. A caller therefore writes a row that others lead to in an earlier request than the row
+//! that leads to it. Only [`Db::erase_at_once`] is atomic.
 
 use futures_util::future::try_join_all;
 use porchlight_ports::StoreResult;
@@ -15,8 +15,8 @@ use super::db::{Db, erased_at_us};
 /// The maximum number of rows in a request. Cassandra logs a warning from 11 partitions on
 /// (`unlogged_batch_across_partitions_warn_threshold`).
 const ROWS_MAX: usize = 8;
-/// The maximum number of bytes of blobs in a request. Cassandra logs a warning from 5 KiB on, keys included
-/// (`batch_size_warn_threshold`).
+/// The maximum number of bytes of blobs in a request. Cassandra logs a warning from 5 KiB on, keys
+/// included (`batch_size_warn_threshold`).
 const BYTES_MAX: usize = 4 * 1024;
 
 /// A row to write.
@@ -49,8 +49,8 @@ impl<'s> WriteGroup<'s> {
     }
 }
 
-/// Splits rows with these numbers of bytes, in their order, into requests. Returns the number of rows of each request; a
-/// row beyond the limit is alone.
+/// Splits rows with these numbers of bytes, in their order, into requests. Returns the number of
+/// rows of each request; a row beyond the limit is alone.
 fn split(bytes: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut requests = Vec::new();
     let (mut rows, mut total) = (0, 0_usize);
@@ -82,7 +82,8 @@ impl Db {
         try_join_all(writing).await.map(drop)
     }
 
-    /// Runs the deletes of a group with one logged request, as an erasure: if the process is killed, all rows are gone or none.
+    /// Runs the deletes of a group with one logged request, as an erasure: if the process is
+    /// killed, all rows are gone or none.
     pub(in crate::cql) async fn erase_at_once(&self, group: WriteGroup<'_>) -> StoreResult<()> {
         let mut request = Batch::new(BatchType::Logged);
         request.set_timestamp(Some(erased_at_us()));

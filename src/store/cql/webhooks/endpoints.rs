@@ -56,8 +56,9 @@ impl Inner {
     /// Returns the endpoint that a tenant's messages are queued for. While it is paused they are
     /// held.
     ///
-    /// A process that serves alone makes all changes itself, and reads the endpoint at most once in [`ENDPOINT_KNOWN_MS`]
-    /// between them. The time bounds how long a process does not notice that another one has taken over.
+    /// A process that serves alone makes all changes itself, and reads the endpoint at most once in
+    /// [`ENDPOINT_KNOWN_MS`] between them. The time bounds how long a process does not notice that
+    /// another one has taken over.
     pub(in crate::cql) async fn message_endpoint(
         &self,
         tenant: Tenant,
@@ -170,7 +171,7 @@ impl Inner {
                 if is_done(stored.as_ref()) {
                     Ok(true)
                 } else {
-                    // It was not applied and never will be: the caller may retry.
+                    // The transaction was not applied and never will be: the caller may retry.
                     Err(error)
                 }
             }

@@ -1,7 +1,7 @@
 //! Outboxes: waiting messages, their due times, and their results.
 //!
-//! An outbox entry means "examine this lane". The session's cursor, which only the owner writes, is authoritative. The
-//! owner ignores an entry that the cursor does not confirm. Entries expire.
+//! An outbox entry means "examine this lane". The session's cursor, which only the owner writes, is
+//! authoritative. The owner ignores an entry that the cursor does not confirm. Entries expire.
 
 mod cursor;
 mod entries;
@@ -54,8 +54,9 @@ impl OutboxId {
 }
 
 impl Inner {
-    /// Returns the first slot of an outbox that may contain valid entries. Ignores a stored watermark that is not in the
-    /// past: it comes from a clock that was ahead, and other nodes still write entries into the slots before it.
+    /// Returns the first slot of an outbox that may contain valid entries. Ignores a stored
+    /// watermark that is not in the past: it comes from a clock that was ahead, and other nodes
+    /// still write entries into the slots before it.
     async fn watermark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
         let settled = settled_slot(self.clock.now());
         Ok(self.stored_watermark(endpoint_id).await?.min(settled))
@@ -80,8 +81,9 @@ impl Inner {
         Ok(row.map_or(own, |(database_ms,)| own.min(TimestampMs(database_ms))))
     }
 
-    /// Advances the watermark past settled slots without confirmed entries. Reads all entries of these slots. The
-    /// earlier clock applies, so that a clock that is ahead does not move the watermark past entries that others write now.
+    /// Advances the watermark past settled slots without confirmed entries. Reads all entries of
+    /// these slots. The earlier clock applies, so that a clock that is ahead does not move the
+    /// watermark past entries that others write now.
     async fn advance(&self, outbox: OutboxId) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
         let watermark = self.watermark(endpoint_id).await?;
@@ -162,8 +164,8 @@ impl Inner {
             listing.ready = Some(ready);
         }
         if let Some((until, limit)) = due {
-            // The entry of a message that was already due when it was written is in the slot of that
-            // moment.
+            // The entry of a message that was already due when it was written is in the slot of
+            // that moment.
             let last = slot_of(until.max(self.clock.now()), SLOT_MS);
             let query = EntryQuery {
                 to_slot: last + 1,
@@ -284,9 +286,10 @@ impl Inner {
         Ok(depth)
     }
 
-    /// Counts the waiting messages of a lane, before and after their first attempt. `listed` has the numbers of the
-    /// messages with an entry of this endpoint. The cursor is sufficient unless messages without an entry wait: a message
-    /// parked behind a retry has no entry. Messages of a deleted endpoint do not count.
+    /// Counts the waiting messages of a lane, before and after their first attempt. `listed` has
+    /// the numbers of the messages with an entry of this endpoint. The cursor is sufficient unless
+    /// messages without an entry wait: a message parked behind a retry has no entry. Messages of a
+    /// deleted endpoint do not count.
     async fn count_waiting(
         &self,
         OutboxId { shard, endpoint_id }: OutboxId,

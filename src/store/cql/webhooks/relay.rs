@@ -1,15 +1,15 @@
-//! Writes the copies that must follow a change: a message and its entries. Every write is idempotent, because the rows
-//! are immutable.
+//! Writes the copies that must follow a change: a message and its entries. Every write is
+//! idempotent, because the rows are immutable.
 //!
-//! 1. A lightweight transaction changes the state of a session. It stores the message and the learned rows in the same cell
-//!    ([`State::pending`]).
-//! 2. The relay writes the copies: the message by session and by id, its entry among the tenant's deliveries, its outbox entry and
-//!    the learned rows.
-//! 3. A later transaction replaces the message in the cell, after it has repeated step 2 if necessary. Learned rows are removed
-//!    from the cell as soon as the session is settled.
+//! 1. A lightweight transaction changes the state of a session. It stores the message and the
+//!    learned rows in the same cell ([`State::pending`]).
+//! 2. The relay writes the copies: the message by session and by id, its entry among the tenant's
+//!    deliveries, its outbox entry and the learned rows.
+//! 3. A later transaction replaces the message in the cell, after it has repeated step 2 if
+//!    necessary. Learned rows are removed from the cell as soon as the session is settled.
 //!
-//! If the process dies between the steps, the session still has a rescoring mark or an entry among the live sessions. The next
-//! owner finds the session by it and repeats step 2.
+//! If the process dies between the steps, the session still has a rescoring mark or an entry among
+//! the live sessions. The next owner finds the session by it and repeats step 2.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use crate::cql::sessions::state::State;
 use crate::cql::statements::db::encode;
 use crate::cql::statements::write_group::WriteGroup;
 
-/// The delays before the retries of a failed write. If a single process serves, the last one repeats; in a cluster, the
-/// owner then finds the work by its mark.
+/// The delays before the retries of a failed write. If a single process serves, the last one
+/// repeats; in a cluster, the owner then finds the work by its mark.
 const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -81,7 +81,8 @@ impl MessageHead {
 }
 
 impl Inner {
-    /// Writes the copies that a session's last state change requires, unless this process has written them already.
+    /// Writes the copies that a session's last state change requires, unless this process has
+    /// written them already.
     pub(in crate::cql) async fn relay(
         &self,
         session_id: SessionId,
@@ -91,11 +92,13 @@ impl Inner {
             .await
     }
 
-    /// Writes the copies that a session's last state change requires, like [`Self::relay`], together with further rows.
+    /// Writes the copies that a session's last state change requires, like [`Self::relay`],
+    /// together with further rows.
     ///
-    /// The message and its outbox entry share a request. If the entry is stored and the message is not, the owner of the outbox
-    /// finds nothing to send, and keeps the entry. The copies are written again until all are stored, by this process, or by the
-    /// next one that finds the session by its mark or among the live sessions.
+    /// The message and its outbox entry share a request. If the entry is stored and the message is
+    /// not, the owner of the outbox finds nothing to send, and keeps the entry. The copies are
+    /// written again until all are stored, by this process, or by the next one that finds the
+    /// session by its mark or among the live sessions.
     pub(in crate::cql) async fn relay_and_write<'s>(
         &'s self,
         session_id: SessionId,
@@ -203,8 +206,8 @@ impl Inner {
         self.db.write_group(group).await
     }
 
-    /// Adds the outbox entry of a message to the rows to write. The entry carries the present time, even if the message
-    /// was created long ago, because the owner does not read old entries again.
+    /// Adds the outbox entry of a message to the rows to write. The entry carries the present time,
+    /// even if the message was created long ago, because the owner does not read old entries again.
     async fn add_to_queue<'s>(
         &'s self,
         group: &mut WriteGroup<'s>,
@@ -217,7 +220,8 @@ impl Inner {
             .await
     }
 
-    /// Writes an entry into an outbox's slot of `at`, or into the present slot if that one has ended.
+    /// Writes an entry into an outbox's slot of `at`, or into the present slot if that one has
+    /// ended.
     pub(in crate::cql) async fn put_outbox<T: Serialize + Sync>(
         &self,
         endpoint_id: EndpointId,
@@ -252,8 +256,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Performs a decided action of a session now, and retries it in the background if it fails. If the retries end first,
-    /// the owner of the session's shard finds the action by its mark.
+    /// Performs a decided action of a session now, and retries it in the background if it fails. If
+    /// the retries end first, the owner of the session's shard finds the action by its mark.
     pub(in crate::cql) async fn perform_with_retries<F>(
         self: &Arc<Self>,
         action: &'static str,
@@ -267,7 +271,8 @@ impl Inner {
             return;
         };
         let permit = Arc::clone(&self.retry_permits).try_acquire_owned().ok();
-        // A process that serves alone scans for marks only when it starts, so it retries all actions.
+        // A process that serves alone scans for marks only when it starts, so it retries all
+        // actions.
         if permit.is_none() && self.ownership.is_shared() {
             tracing::warn!(
                 error = chain(&error),
@@ -308,9 +313,9 @@ impl Inner {
         });
     }
 
-    /// Returns whether a session's action may be retried that this process decided in a generation of the session's shard:
-    /// the store is open, no other process has taken over, and the session was not removed, because a removal does not find
-    /// the rows that are written after it.
+    /// Returns whether a session's action may be retried that this process decided in a generation
+    /// of the session's shard: the store is open, no other process has taken over, and the session
+    /// was not removed, because a removal does not find the rows that are written after it.
     async fn may_retry(&self, session_id: SessionId, decided_in: Option<u64>) -> StoreResult<bool> {
         if self.check_open().is_err() || self.ownership.generation(session_id.shard()) != decided_in
         {
@@ -320,8 +325,8 @@ impl Inner {
     }
 }
 
-/// Returns the delays before the retries of a failed write. A process that serves alone scans for marks only when it
-/// starts, so its retries do not end.
+/// Returns the delays before the retries of a failed write. A process that serves alone scans for
+/// marks only when it starts, so its retries do not end.
 fn retry_delays(is_shared: bool) -> impl Iterator<Item = Duration> {
     let last = RETRY_DELAYS.last().copied().filter(|_| !is_shared);
     let repeated = last.into_iter().flat_map(std::iter::repeat);

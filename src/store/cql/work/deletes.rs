@@ -1,10 +1,11 @@
-//! Deletes of rows that lead to finished work. They wait for each other, so that few requests carry them, and until this process
-//! has verified that it still serves.
+//! Deletes of rows that lead to finished work. They wait for each other, so that few requests carry
+//! them, and until this process has verified that it still serves.
 //!
-//! A row that leads to finished work does no harm: a process that finds it examines its session again and removes it. So the deletes
-//! may be late, and a process that is killed may leave some rows. A delete carries the time at which it was decided, so that a
-//! row that is written later stays. A process that another one has replaced in the meantime sends no deletes: the other one may
-//! have stored data of which this one does not know.
+//! A row that leads to finished work does no harm: a process that finds it examines its session
+//! again and removes it. So the deletes may be late, and a process that is killed may leave some
+//! rows. A delete carries the time at which it was decided, so that a row that is written later
+//! stays. A process that another one has replaced in the meantime sends no deletes: the other one
+//! may have stored data of which this one does not know.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -84,8 +85,8 @@ impl Deletes {
 }
 
 impl Inner {
-    /// Sends the deletes that were decided before this time, in microseconds of the Unix epoch, at which this process still
-    /// served. Those that fail wait for the next ones.
+    /// Sends the deletes that were decided before this time, in microseconds of the Unix epoch, at
+    /// which this process still served. Those that fail wait for the next ones.
     pub(in crate::cql) async fn send_deletes(&self, before_us: i64) {
         let waiting = self.deletes.take(before_us);
         for some in waiting.chunks(ROWS_AT_ONCE) {

@@ -1,4 +1,5 @@
-//! Finds the sessions for which an owner of shards has work: live sessions, and ended sessions to score.
+//! Finds the sessions for which an owner of shards has work: live sessions, and ended sessions to
+//! score.
 
 mod buckets;
 
@@ -22,7 +23,7 @@ pub(in crate::cql) use buckets::{EmptyRead, Entry, WorkTable, all_buckets, bucke
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
-/// The name of an unreadable row in the log.
+/// The name of a damaged row in the log.
 const LIVE_SESSION: &str = "a live session";
 
 /// Runs the lookups of sessions concurrently, and returns the results in their order.
@@ -37,8 +38,8 @@ async fn collect_found<T>(
 }
 
 impl Inner {
-    /// Returns the first `limit` results of `look_up` for the sessions of a table after `after`. `look_up` takes at
-    /// most [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions and keeps their order.
+    /// Returns the first `limit` results of `look_up` for the sessions of a table after `after`.
+    /// `look_up` takes at most [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions and keeps their order.
     async fn collect_sessions<'i, T, F>(
         &'i self,
         table: WorkTable,
@@ -97,8 +98,8 @@ impl Inner {
         .await
     }
 
-    /// Looks up the sessions of these entries with one read of their starts and one read of their states. Leaves
-    /// out unreadable ones, which cannot continue.
+    /// Looks up the sessions of these entries with one read of their starts and one read of their
+    /// states. Leaves out damaged ones, which cannot continue.
     async fn look_up_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
         if entries.is_empty() {
             return Ok(Vec::new());
@@ -123,7 +124,8 @@ impl Inner {
         collect_found(completing).await
     }
 
-    /// Completes the work that an earlier process left for a live session. Returns `None` if the session has ended.
+    /// Completes the work that an earlier process left for a live session. Returns `None` if the
+    /// session has ended.
     async fn complete_live(
         &self,
         entry: Entry,
@@ -173,7 +175,7 @@ impl Inner {
             .into_iter()
             .map(async |entry| {
                 let session_id = entry.session_id;
-                // The mark of a session with an unreadable row stays.
+                // The mark of a session with a damaged row stays.
                 let found = self.needs_rescoring(entry).await;
                 readable(found, session_id, "a session to score")
             })
@@ -182,9 +184,9 @@ impl Inner {
     }
 
     /// Returns whether another node may still accept a batch without knowing that the session has
-    /// ended, and therefore without setting a mark. The marks then stay, so that the session is examined again
-    /// later. The time counts from the moment at which this process first saw the end, by its
-    /// monotonic clock: the time of the end may come from another node's clock.
+    /// ended, and therefore without setting a mark. The marks then stay, so that the session is
+    /// examined again later. The time counts from the moment at which this process first saw the
+    /// end, by its monotonic clock: the time of the end may come from another node's clock.
     pub(in crate::cql) fn may_receive_late_batches(&self, session_id: SessionId) -> bool {
         if !self.ownership.is_shared() {
             return false;

@@ -1,4 +1,5 @@
-//! Marks of sessions whose insight may be out of date, and their removal once the insight covers everything.
+//! Marks of sessions whose insight may be out of date, and their removal once the insight covers
+//! everything.
 
 use porchlight_ports::{Covered, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -41,11 +42,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the marks of an ended session whose official insight covers everything. Returns whether it does.
-    /// `found_in` is the bucket in which a mark was found.
+    /// Removes the marks of an ended session whose official insight covers everything. Returns
+    /// whether it does. `found_in` is the bucket in which a mark was found.
     ///
-    /// The marks are read before the data, so that data that arrives meanwhile keeps its mark. Call it only when no other
-    /// node can write without setting a mark ([`Self::may_receive_late_batches`]).
+    /// The marks are read before the data, so that data that arrives meanwhile keeps its mark. Call
+    /// it only when no other node can write without setting a mark
+    /// ([`Self::may_receive_late_batches`]).
     pub(in crate::cql) async fn settle(
         &self,
         session_id: SessionId,
@@ -67,7 +69,7 @@ impl Inner {
         self.drop_learned(session_id, version, &state).await?;
         let present = match self.present(session_id, &state).await {
             // The `failed` insight of a session whose data cannot be read covers nothing.
-            Err(StoreError::Corrupt(row)) => {
+            Err(StoreError::Damaged(row)) => {
                 report("the data of an ended session", &row);
                 Covered::default()
             }

@@ -1,4 +1,5 @@
-//! Tests that a damaged document affects neither other documents nor sessions that it does not concern.
+//! Tests that a damaged document affects neither other documents nor sessions that it does not
+//! concern.
 
 use porchlight_core::privacy::Mark;
 use porchlight_ports::{Collection, DocumentKind, Documents};
@@ -48,20 +49,20 @@ async fn a_damaged_document_is_listed_as_empty_and_can_be_removed() {
     assert_eq!(listed(9).await, expected);
     assert_eq!(listed(2).await, expected[..2]);
     let read = store.document(open, b"b".to_vec()).await;
-    assert!(matches!(read, Err(StoreError::Corrupt(_))), "never absent");
+    assert!(matches!(read, Err(StoreError::Damaged(_))), "never absent");
     let replace = async |expected: &[u8]| {
         let expected = Some(expected.to_vec());
         store
             .replace_document(open, b"b".to_vec(), expected, None)
             .await
     };
-    assert!(matches!(replace(b"2").await, Err(StoreError::Corrupt(_))));
+    assert!(matches!(replace(b"2").await, Err(StoreError::Damaged(_))));
     assert!(replace(b"").await.unwrap());
     assert_eq!(listed(9).await.len(), 2);
 }
 
 #[tokio::test]
-async fn an_unreadable_mark_keeps_its_session_and_no_other() {
+async fn a_damaged_mark_keeps_its_session_and_no_other() {
     for way in [Way::Format, Way::Checksum] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (marked, other) = (start(&store, 1).await, start(&store, 2).await);
@@ -92,21 +93,18 @@ async fn an_unreadable_mark_keeps_its_session_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_session_with_an_unreadable_start_stays_while_any_session_is_held() {
+async fn a_session_with_a_damaged_start_stays_while_any_session_is_held() {
     for way in [Way::Format, Way::Checksum] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let (held, unreadable, good) = (
+        let (held, damaged, good) = (
             start(&store, 1).await,
             start(&store, 2).await,
             start(&store, 3).await,
         );
-        for session_id in [held, unreadable, good] {
+        for session_id in [held, damaged, good] {
             end(&store, session_id).await;
         }
-        assert_eq!(
-            damage_in(way, &store, of_session(b's', unreadable)).await,
-            1
-        );
+        assert_eq!(damage_in(way, &store, of_session(b's', damaged)).await, 1);
         let marks = Collection::of_service(DocumentKind::PrivacyMark);
         let mark = |held| {
             let mark = Mark {

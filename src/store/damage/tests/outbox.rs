@@ -1,4 +1,5 @@
-//! Tests that damaged rows of an outbox neither stop it nor hide a message of which other rows know.
+//! Tests that damaged rows of an outbox neither stop it nor hide a message of which other rows
+//! know.
 
 use porchlight_core::webhook::{Cause, Change, Listing, ManualRetry, Queued, State, Update};
 use porchlight_ports::{DeliveryFilter, DeliveryRow, Outbox, RetryOutcome};

@@ -1,7 +1,7 @@
 //! Slows down a compaction of everything, so that other threads find a processor.
 //!
-//! fjall has no limit for the speed of a compaction. It calls a compaction filter for each row, and the filter of this
-//! module pauses there. It keeps every row.
+//! fjall has no limit for the speed of a compaction. It calls a compaction filter for each row, and
+//! the filter of this module pauses there. It keeps every row.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use fjall::compaction::filter::{
     CompactionFilter, CompactionFilterResult, Context, Factory, ItemAccessor, Verdict,
 };
 
-/// The time after which a compaction pauses. The scheduler of Linux lets a thread keep its processor for about 3 ms.
+/// The time after which a compaction pauses. The scheduler of Linux lets a thread keep its
+/// processor for about 3 ms.
 const WORK: Duration = Duration::from_micros(300);
 /// The length of a pause.
 const PAUSE: Duration = Duration::from_micros(600);
@@ -56,8 +57,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns whether the compaction has worked for long enough and no memtable waits for it. A major
-    /// compaction blocks fjall's worker, so memtables wait, and with four of them writes wait, too.
+    /// Returns whether the compaction has worked for long enough and no memtable waits for it. A
+    /// major compaction blocks fjall's worker, so memtables wait, and with four of them writes
+    /// wait, too.
     fn may_pause(&self) -> bool {
         let may_pause = |keyspaces: &[Keyspace; 2]| {
             let is_free = |keyspace: &Keyspace| keyspace.sealed_memtable_count() == 0;

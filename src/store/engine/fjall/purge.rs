@@ -1,9 +1,10 @@
 //! Rewriting the engine's files so that they no longer hold removed rows.
 //!
-//! A removed row stays in three places: in the memtable, in tables below its tombstone, and in fjall's journals. Flushing
-//! and a major compaction clear the first two, if no snapshot is older than the removal. fjall seals the active journal
-//! only when it has grown to a fixed size, so this module fills it with padding; sealed journals are deleted once both
-//! keyspaces are flushed. fjall keeps the tables from before a compaction until a later flush, so this module flushes again
+//! A removed row stays in three places: in the memtable, in tables below its tombstone, and in
+//! fjall's journals. Flushing and a major compaction clear the first two, if no snapshot is older
+//! than the removal. fjall seals the active journal only when it has grown to a fixed size, so this
+//! module fills it with padding; sealed journals are deleted once both keyspaces are flushed. fjall
+//! keeps the tables from before a compaction until a later flush, so this module flushes again
 //! until none of the files from before exists.
 
 use std::io;
@@ -19,14 +20,16 @@ use super::pace;
 const JOURNAL_BYTES: usize = 64_000_000;
 /// Bytes of padding in one write. It is random, because fjall compresses large values.
 const PADDING_BYTES: usize = 64 * 1024;
-/// The pause after each write of padding. The next group of the committer also syncs the padding since the last one.
+/// The pause after each write of padding. The next group of the committer also syncs the padding
+/// since the last one.
 const PAUSE: Duration = Duration::from_millis(4);
 /// The key of the padding, which no table uses.
 const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
 
 /// The pause between two checks for snapshots or files from before the purge.
 const HELD_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum number of these checks: a backup or a long list holds a snapshot.
+/// The maximum number of checks for snapshots or files from before the purge: a backup or a long
+/// list holds a snapshot.
 const LOOKS_MAX: u32 = 30;
 
 /// Rewrites all files of the database in `folder`. Blocks.
@@ -43,7 +46,8 @@ pub(super) fn purge(
     let removed_until = database.visible_seqno();
     let mut old = files(folder, "jnl")?;
     pad_journal(keyspaces)?;
-    // The first flush seals the journal. Both keyspaces must be flushed after that before it is deleted.
+    // The first flush seals the journal. Both keyspaces must be flushed after that before it is
+    // deleted.
     flush(keyspaces)?;
     flush(keyspaces)?;
     until(|| {
@@ -78,8 +82,8 @@ fn pad_journal([padded, _]: [&Keyspace; 2]) -> fjall::Result<()> {
     padded.remove(PADDING_KEY)
 }
 
-/// Flushes both keyspaces, also if their memtables are empty. fjall then deletes the journals and tables that it no longer
-/// needs.
+/// Flushes both keyspaces, also if their memtables are empty. fjall then deletes the journals and
+/// tables that it no longer needs.
 fn flush(keyspaces: [&Keyspace; 2]) -> fjall::Result<()> {
     for keyspace in keyspaces {
         keyspace.remove(PADDING_KEY)?;

@@ -69,7 +69,7 @@ fn lost_key_files_end_no_store() {
     apply(&engine, vec![put(start_row(1), b"start", 1)]);
     std::fs::write(folder.keys(), b"cut").unwrap();
     let engine = folder.open(&inner);
-    // A batch of the unreadable session, and a new session.
+    // A batch of the session whose key is damaged, and a new session.
     apply(&engine, vec![put(batch_row(1, 1), b"batch", 2)]);
     apply(&engine, vec![put(start_row(2), b"start", 3)]);
     assert!(payload(&engine, &batch_row(1, 1)).is_some());
@@ -86,7 +86,7 @@ struct Damaged(MemoryEngine, u8);
 impl Engine for Damaged {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
         if key.first() == Some(&self.1) {
-            return Err(EngineError::Corrupt("a test damaged it".to_owned()));
+            return Err(EngineError::Damaged("a test damaged it".to_owned()));
         }
         self.0.get(space, key)
     }
@@ -133,7 +133,8 @@ fn a_damaged_block_refuses_no_batch() {
         apply(&folder.open(&inner), written.to_vec());
         let engine = SealedEngine::new(Damaged(inner.clone(), table));
         engine.unlock(&folder.0, &secrets()).unwrap();
-        // Retention removes the rows of an unreadable session; a new insight replaces those of a place.
+        // Retention removes the rows of an unreadable session; a new insight replaces those of a
+        // place.
         apply(&engine, vec![delete(batch_row(1, 0)), delete(start_row(1))]);
         apply(&engine, vec![put(place_row(), b"place", 2)]);
         apply(&engine, vec![put(start_row(2), b"start", 3)]);

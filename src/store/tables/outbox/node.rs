@@ -56,7 +56,7 @@ pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
             match row.decode::<Queued>() {
                 Ok(queued) if queued.attempts == 0 => depth.pending += 1,
                 // Reading the lane reports a row that cannot be decoded.
-                Ok(_) | Err(StoreError::Corrupt(_)) => depth.retrying += 1,
+                Ok(_) | Err(StoreError::Damaged(_)) => depth.retrying += 1,
                 Err(error) => return Err(error),
             }
             Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)
@@ -90,7 +90,8 @@ fn visit(
     }
 }
 
-/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. Returns `false` when no rows are left.
+/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. Returns `false` when no rows
+/// are left.
 pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
     for table in [b'o', b'q', b'u', HELD, b'b'] {
         let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());

@@ -1,6 +1,6 @@
-//! Damaged rows of an outbox, whose content other rows repeat: the key of a due row names the lane, a
-//! message's id leads to its lane, and the list of deliveries has each waiting message as its lane
-//! has it.
+//! Damaged rows of an outbox, whose content other rows repeat: the key of a due row names the lane,
+//! a message's id leads to its lane, and the list of deliveries has each waiting message as its
+//! lane has it.
 
 use porchlight_core::webhook::Queued;
 use porchlight_observe::webhook::WebhookMetrics;
@@ -29,8 +29,8 @@ fn lane_of_listed(read: &dyn Read, key: &[u8]) -> StoreResult<Option<SessionId>>
     id_at_end(key).map_or(Ok(None), |id| lane_of(read, id))
 }
 
-/// Lists the messages of an index whose keys end with a message's id, each with its lane, and counts
-/// the rows. A damaged row counts if its message is found.
+/// Lists the messages of an index whose keys end with a message's id, each with its lane, and
+/// counts the rows. A damaged row counts if its message is found.
 pub(super) fn listed_messages(
     read: &dyn Read,
     range: KeyRange,
@@ -52,8 +52,8 @@ pub(super) fn listed_messages(
     Ok(listed)
 }
 
-/// Returns a waiting message as the list of deliveries has it, by the key of its row in a lane of the
-/// endpoint.
+/// Returns a waiting message as the list of deliveries has it, by the key of its row in a lane of
+/// the endpoint.
 fn waiting_delivery(
     read: &dyn Read,
     endpoint_id: EndpointId,

@@ -2,8 +2,8 @@
 
 use super::{Cluster, Event, StoreRequest};
 
-/// The database's own timeout: a node of it that still runs gives a request up if its stalled
-/// replicas have not answered by then.
+/// The database's own timeout: a running node abandons a request if its stalled replicas have not
+/// answered by then.
 const GIVEN_UP_MS: u64 = 2_000;
 
 impl Cluster {

@@ -77,8 +77,8 @@ impl OwnershipMachine {
                 Hold::None if target == Target::ThisNode && claims < CLAIMS_IN_FLIGHT_MAX => {
                     let free = match view.holder() {
                         None => view.known.is_some(),
-                        // A claim of this node that it no longer holds, or of an earlier
-                        // incarnation.
+                        // The claim is an old one of this node: its lease has expired, or an
+                        // earlier incarnation made it.
                         Some(holder) if holder.node == me.node => true,
                         Some(holder) => {
                             self.members.holder_status(now, holder) == HolderStatus::Ended

@@ -125,7 +125,7 @@ fn a_restriction_does_not_wait_for_erasures() {
     scan(&mut schedule, &open);
     assert_eq!(begun(&mut schedule), [key(1, 50)]);
     assert!(schedule.on_progress(&key(1, 50), &restriction));
-    // It counts its sessions with a permit of the other kind.
+    // The request counts its sessions with a permit of the other kind.
     assert!(!schedule.on_progress(&key(1, 50), &marked(&restriction)));
     schedule.wait(&key(1, 50), None);
     assert_eq!(begun(&mut schedule), [key(1, 51)]);
@@ -173,7 +173,7 @@ fn a_suppressing_erasure_is_ordered_and_another_one_is_not() {
 }
 
 #[test]
-fn a_request_that_fails_holds_no_permit_and_is_tried_again() {
+fn a_request_that_fails_holds_no_permit_and_is_retried() {
     let mut schedule = scanned(&erasures(1, 0..3));
     assert_eq!(begun(&mut schedule), [key(1, 0), key(1, 1)]);
     let mut uptime_ms = 0;
@@ -247,9 +247,9 @@ fn an_entry_without_a_request_is_removed_after_a_day() {
     assert!(uptime_ms >= PRIVACY_ABSENT_MS_MAX);
     assert!(reads < 2_000, "{reads}");
     schedule.complete_scan(&BTreeSet::new());
-    // An unreadable request stays.
+    // A damaged request stays.
     for uptime_ms in [0, PRIVACY_ABSENT_MS_MAX] {
-        schedule.on_unreadable(absent, uptime_ms);
+        schedule.on_damaged(absent, uptime_ms);
         assert!(!schedule.must_read(&absent, uptime_ms));
     }
     assert!(!schedule.on_absent(absent, PRIVACY_ABSENT_MS_MAX));

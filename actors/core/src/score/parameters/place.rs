@@ -171,7 +171,7 @@ crate::parameters::table! {
         /// `entrance::GATE_ACCURACY_M`).
         ACCURACY_M: f32 = 17.0;
         /// The longest way from the stairs to a door, metres: the German model building code (§ 35)
-        /// allows no longer way to the stairs or into the open.
+        /// allows this way to the stairs or into the open at most.
         WAY_M: f32 = 35.0;
     }
 

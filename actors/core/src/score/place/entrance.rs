@@ -173,8 +173,8 @@ fn decay_start_ms(
         .last();
     let at_ms = match worsened {
         Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
-        // Fixes go on, and reception faded to a value that is bad on this phone only. Before a climb,
-        // the time to cross a hall says more.
+        // Fixes go on, and reception faded to a value that is bad on this phone only. Before a
+        // climb, the time to cross a hall says more.
         None if is_on_the_level && fixes.last().is_some_and(|fix| fix.t_ms > began_ms) => {
             began_ms.saturating_sub(LAG_MS)
         }

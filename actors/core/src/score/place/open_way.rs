@@ -1,7 +1,7 @@
 //! Finds the last long way in the open before the door: floors behind it do not count.
 //!
-//! A courier who parks on a deck goes down to the street and along it to the house. The floors of the
-//! deck are not those of the house.
+//! A courier who parks on a deck goes down to the street and along it to the house. The floors of
+//! the deck are not those of the house.
 
 use porchlight_schema::event::EventType;
 

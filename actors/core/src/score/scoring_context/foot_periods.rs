@@ -93,8 +93,8 @@ fn foot_period_of(
         .fold(0, u32::saturating_add);
     let first = on_foot.clone().next()?;
     let to_ms = spans.iter().map(|span| span.1).max()?;
-    // Before a climb without a walk, or a walk on another floor than that of the vehicle, a walk was
-    // not detected: the path began at the vehicle.
+    // Before a climb without a walk, or a walk on another floor than that of the vehicle, a walk
+    // was not detected: the path began at the vehicle.
     let about = |t_ms: u32| (t_ms, t_ms.saturating_add(BEFORE_MS));
     let begins_there = |parked_ms| {
         let before = windows_between(windows, parked_ms, first.t_start_ms).iter();

@@ -50,7 +50,8 @@ fn fixes_without_an_accuracy_accuse_nobody() {
     }
 }
 
-/// The courier stays 125 m away from the address, with a position each second. The app reports the stop nine hours later.
+/// The courier stays 125 m away from the address, with a position each second. The app reports the
+/// stop nine hours later.
 #[test]
 fn a_late_stop_does_not_make_positions_rare() {
     for error in ERRORS {

@@ -1,4 +1,5 @@
-//! Tests couriers who park right at the main door, so that each walk up to the stairs is very short.
+//! Tests couriers who park right at the main door, so that each walk up to the stairs is very
+//! short.
 
 use porchlight_schema::event::EventType;
 

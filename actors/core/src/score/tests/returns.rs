@@ -128,7 +128,7 @@ fn a_short_stay_at_the_door_is_a_visit_whatever_the_way_back() {
 
 /// The courier rides up, and comes down six flights of stairs. Each flight lacks its first and last
 /// steps, half a metre, so that the climbs do not add up to 0; the level of the street shows that
-/// he is back, and goes in a second time.
+/// the courier is back. The courier then goes in a second time.
 #[test]
 fn lost_steps_of_many_flights_are_no_floor() {
     let up = |script: Script| {
@@ -196,7 +196,7 @@ fn a_narrow_street_is_no_entrance() {
 }
 
 /// The courier puts a parcel down before a flat on the third floor within five seconds, which is no
-/// stop, and goes: he was at the door.
+/// stop, and goes. The courier was at the door.
 #[test]
 fn a_parcel_put_down_in_a_moment_is_a_visit_to_the_door() {
     let phone = come(floor(Phone::new(Error::None, 5), 3));

@@ -55,8 +55,8 @@ fn a_corrected_count_is_no_walk() {
     assert!(steps[6] <= 65, "{}", steps[6]);
 }
 
-/// A phone that measures no motion reports its count every few seconds, every ten seconds or every minute. The count, or
-/// its fixes, show the walks and the stay at the door.
+/// A phone that measures no motion reports its count every few seconds, every ten seconds or every
+/// minute. The count, or its fixes, show the walks and the stay at the door.
 #[test]
 fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
     for count_every in [2.0, 3.0, 4.0, 10.0, 30.0, 60.0] {
@@ -77,7 +77,8 @@ fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
 }
 
 /// The elevator is two steps from the door. A counter that is late by some seconds claims that the
-/// courier walks while he rings or waits for the cabin; the acceleration shows that he stands.
+/// courier walks during the ring or the wait for the cabin; the acceleration shows that the courier
+/// stands.
 #[test]
 fn a_late_counter_does_not_change_the_time_at_the_door() {
     for late_sec in [0, 3, 5, 7, 9] {

@@ -80,7 +80,7 @@ fn a_claim_before_or_after_the_door_keeps_the_visit() {
     }
 }
 
-/// The courier delivers on the third floor, and taps when he has come down.
+/// The courier delivers on the third floor, and taps after the way down.
 #[test]
 fn a_claim_after_the_climb_down_keeps_the_visit_upstairs() {
     for elevator in [false, true] {

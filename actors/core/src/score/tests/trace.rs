@@ -195,8 +195,9 @@ fn the_same_path_on_another_day_is_not_a_copy() {
     }
 }
 
-/// One courier ends his session after seventy seconds along a straight street, and another begins
-/// his there at the same pace, with receivers that smooth their fixes: a street is no copy.
+/// One courier ends a session after seventy seconds along a straight street, and another courier
+/// begins one there at the same pace. Their receivers smooth the fixes. Two couriers in one street
+/// are no copy.
 #[test]
 fn one_straight_street_is_not_a_copy() {
     let print = |seed, legs: [((f32, f32), u32); 3]| {

@@ -61,9 +61,9 @@ fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
 }
 
 /// The courier waits half a minute at the main door, where the wall takes half of the sky, so that
-/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the entrance is
-/// passed at the end of the wait, also if he reports his arrival there, so that the wait is no
-/// gate.
+/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the courier passes
+/// the entrance at the end of the wait, so that the wait is no gate, even if the courier reports
+/// the arrival there.
 #[test]
 fn a_wait_at_the_main_door_is_not_time_inside() {
     for reports in [false, true] {
@@ -94,9 +94,10 @@ fn a_wait_at_the_main_door_is_not_time_inside() {
     }
 }
 
-/// The courier gives a parcel at a door on the ground floor. His hands move the phone, which has no
-/// barometer, so that it seems to ride twice for some seconds; he reports the drop-off meanwhile.
-/// It is one stay. A courier who reports it only in the elevator on his way down rode up before.
+/// The courier gives a parcel at a door on the ground floor. The courier's hands move the phone,
+/// which has no barometer, so that it seems to ride twice for some seconds; the courier reports the
+/// drop-off meanwhile. It is one stay. A courier who reports it only in the elevator on the way
+/// down rode up before.
 #[test]
 fn hands_that_move_the_phone_at_the_door_are_no_ride() {
     let kit = Kit {
@@ -155,7 +156,7 @@ fn gusts_at_the_door_are_no_ride() {
     }
 }
 
-/// The courier paces before the door while he calls the customer. He does not leave the door.
+/// The courier paces before the door during a call to the customer, and does not leave the door.
 #[test]
 fn a_courier_who_paces_before_the_door_stays_there() {
     for seed in 1..4 {

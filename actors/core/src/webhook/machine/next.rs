@@ -1,16 +1,19 @@
 //! Chooses the next operations of the machine.
 //!
-//! A **lane** is the messages of one session, in order: the machine reads it, attempts its first message, and commits the result.
-//! During these steps the lane is in progress and holds a permit. It begins with a **quick permit** (32 of them, fewer after
-//! timeouts) and exchanges it for a **slow permit** (384) when its attempt takes long. A lane whose last attempt timed out begins
+//! A **lane** is the messages of one session, in order: the machine reads it, attempts its first
+//! message, and commits the result. During these steps the lane is in progress and holds a permit.
+//! It begins with a **quick permit** (32 of them, fewer after timeouts) and exchanges it for a
+//! **slow permit** (384) when its attempt takes long. A lane whose last attempt timed out begins
 //! with a slow permit if one is free.
 //!
-//! A free quick permit goes to the first class that has a lane and has not reached its bound: manual attempts, then fresh
-//! messages by age, then retries by due time. Each class leaves permits to the others.
+//! A free quick permit goes to the first class that has a lane and has not reached its bound:
+//! manual attempts, then fresh messages by age, then retries by due time. Each class leaves permits
+//! to the others.
 //!
-//! The lanes that are not in progress wait in a window, which holds a part of the outbox. When a list of the window has at most
-//! [`LOW_WATER`] lanes left and the store has more, the machine lists the outbox again. A wake, a change of the mode and a timer
-//! ([`RELIST_MS`]) also cause a listing.
+//! The lanes that are not in progress wait in a window, which holds a part of the outbox. When a
+//! list of the window has at most [`LOW_WATER`] lanes left and the store has more, the machine
+//! lists the outbox again. A wake, a change of the mode and a timer ([`RELIST_MS`]) also cause a
+//! listing.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};

@@ -32,9 +32,9 @@ pub(super) async fn page(
         Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
         Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
         Subject::SessionId(id) => {
-            let row = match unless_unreadable(store.find(*id).await)? {
+            let row = match unless_damaged(store.find(*id).await)? {
                 Some(row) => row,
-                // As in a list, a session whose end is unreadable has none.
+                // As in a list, a session whose end is damaged has none.
                 None => store
                     .start_of(*id)
                     .await?
@@ -51,15 +51,16 @@ pub(super) async fn page(
     Ok((page.rows, page.next))
 }
 
-/// Returns the result of a read, or `None` if the stored row is unreadable: an erasure removes it nevertheless.
-fn unless_unreadable<T>(read: StoreResult<T>) -> StoreResult<Option<T>> {
+/// Returns the result of a read, or `None` if the stored row is damaged: an erasure removes it
+/// nevertheless.
+fn unless_damaged<T>(read: StoreResult<T>) -> StoreResult<Option<T>> {
     match read {
-        Err(StoreError::Corrupt(_)) => Ok(None),
+        Err(StoreError::Damaged(_)) => Ok(None),
         read => read.map(Some),
     }
 }
 
-/// Returns whether no session of the subject is stored. An unreadable session is stored.
+/// Returns whether no session of the subject is stored. A damaged session is stored.
 pub(super) async fn is_gone(
     store: &dyn Store,
     tenant: Tenant,
@@ -69,7 +70,7 @@ pub(super) async fn is_gone(
     let mut after = None;
     loop {
         let page = page(store, tenant, subject, until, after, 1).await;
-        let Some((rows, next)) = unless_unreadable(page)? else {
+        let Some((rows, next)) = unless_damaged(page)? else {
             return Ok(false);
         };
         if !rows.is_empty() {
@@ -80,12 +81,12 @@ pub(super) async fn is_gone(
             None => break,
         }
     }
-    let unreadable = store.unreadable_sessions(tenant, subject, until).await?;
-    Ok(unreadable.is_empty())
+    let damaged = store.damaged_sessions(tenant, subject, until).await?;
+    Ok(damaged.is_empty())
 }
 
 /// Returns the first sessions of the subject that are not held, and whether any session before them
-/// is held. Sessions that lists leave out because they are unreadable come last.
+/// is held. Sessions that lists leave out because they are damaged come last.
 pub(super) async fn first_free_page(
     store: &dyn Store,
     tenant: Tenant,
@@ -112,13 +113,13 @@ pub(super) async fn first_free_page(
             None => break,
         }
     }
-    let (mut ids, has_held) = free(store.unreadable_sessions(tenant, subject, until).await?);
+    let (mut ids, has_held) = free(store.damaged_sessions(tenant, subject, until).await?);
     ids.truncate(limit);
     Ok((ids, has_held))
 }
 
 /// Returns a page like [`page`], but only the ids. If the subject is a session and that session is
-/// unreadable, the page does not list it.
+/// damaged, the page does not list it.
 async fn listed(
     store: &dyn Store,
     tenant: Tenant,
@@ -128,7 +129,7 @@ async fn listed(
     limit: usize,
 ) -> StoreResult<(Vec<SessionId>, Option<SessionId>)> {
     let page = page(store, tenant, subject, until, after, limit).await;
-    if let (Subject::SessionId(_), Err(StoreError::Corrupt(_))) = (subject, &page) {
+    if let (Subject::SessionId(_), Err(StoreError::Damaged(_))) = (subject, &page) {
         return Ok((Vec::new(), None));
     }
     let (rows, next) = page?;
@@ -154,16 +155,16 @@ pub(super) async fn has_held(
             None => break,
         }
     }
-    let unreadable = store.unreadable_sessions(tenant, subject, until).await?;
-    Ok(unreadable.iter().any(|id| is_held(*id)))
+    let damaged = store.damaged_sessions(tenant, subject, until).await?;
+    Ok(damaged.iter().any(|id| is_held(*id)))
 }
 
 /// Counts the data of a session.
 pub(super) async fn count(store: &dyn Store, session_id: SessionId) -> StoreResult<Counts> {
     let rows = store.session_rows(session_id).await?;
-    let insight = unless_unreadable(store.insight(session_id).await)?.flatten();
+    let insight = unless_damaged(store.insight(session_id).await)?.flatten();
     let score = insight.and_then(|insight| insight.record.score);
-    let places = match unless_unreadable(store.start_of(session_id).await)? {
+    let places = match unless_damaged(store.start_of(session_id).await)? {
         // Without the session's start, its contributions cannot be removed.
         None => 0,
         Some(_) => store.learned_by(session_id).await?.len() as u64,
@@ -207,7 +208,7 @@ pub(super) async fn session(
     session_id: SessionId,
 ) -> StoreResult<()> {
     // Without the start, the contributions of the session cannot be found, but its own rows can.
-    let start = unless_unreadable(store.start_of(session_id).await)?.flatten();
+    let start = unless_damaged(store.start_of(session_id).await)?.flatten();
     if let Some(start) = &start {
         remove_contributions_of(store, row_locks, start).await?;
     }

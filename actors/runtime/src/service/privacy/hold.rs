@@ -2,7 +2,7 @@
 //!
 //! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
 //! and then looks for the mark of the other, so at least one of them finds the other and is
-//! refused. A hold and the retention likewise find each other; see
+//! refused. In the same way, a hold and a removal by retention never miss each other; see
 //! [`Removal`](porchlight_core::retention::Removal).
 
 use porchlight_core::privacy::{Mark, SessionAccess};
@@ -24,9 +24,9 @@ pub enum HoldRefused {
     /// The tenant has too many marks, and nothing was changed.
     #[error("the tenant has too many marks")]
     NoRoom,
-    /// Retention is removing data of the session. Whether the session stays is known when the removal has
-    /// ended: repeat the call. If the session stays, the mark of the hold stays, so that no later removal
-    /// begins.
+    /// Retention is removing data of the session. Whether the session stays is known when the
+    /// removal has ended: repeat the call. If the session stays, the mark of the hold stays, so
+    /// that no later removal begins.
     #[error("retention is removing data of the session")]
     Removing,
 }
@@ -37,8 +37,8 @@ impl TenantPrivacy<'_> {
         self.service.privacy.marks.has_any(self.tenant) && self.mark_of_session(session_id).held
     }
 
-    /// Returns whether a session is under a legal hold. A hold that waits for the end of a removal does not
-    /// count yet.
+    /// Returns whether a session is under a legal hold. A hold that waits for the end of a removal
+    /// does not count yet.
     ///
     /// # Errors
     ///
@@ -48,13 +48,13 @@ impl TenantPrivacy<'_> {
         Ok(self.is_held(session_id) && !retention.is_removing(session_id).await?)
     }
 
-    /// Places a legal hold on a session of this tenant, or releases it. May be repeated. A placed hold
-    /// renews the time to live of the session's rows.
+    /// Places a legal hold on a session of this tenant, or releases it. May be repeated. A placed
+    /// hold renews the time to live of the session's rows.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails; the change may or may not have happened. The inner error is
-    /// that of a hold that was not placed.
+    /// Returns an error if the store fails; the change may or may not have happened. The inner
+    /// error is that of a hold that was not placed.
     pub async fn set_hold(
         &self,
         start: &SessionStart,

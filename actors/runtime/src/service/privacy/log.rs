@@ -101,7 +101,7 @@ pub async fn logged_erasures(store: &dyn Store) -> StoreResult<Vec<LoggedErasure
         for document in page {
             let entry = serde_json::from_slice(&document.data);
             entries.push(entry.map_err(|error| {
-                StoreError::Corrupt(format!("an entry of the erasure log: {error}"))
+                StoreError::Damaged(format!("an entry of the erasure log: {error}"))
             })?);
         }
         if is_last {

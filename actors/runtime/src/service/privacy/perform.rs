@@ -83,7 +83,7 @@ impl<'s> OwnedRequest<'s> {
             let mut next = stored.clone();
             next.begin(service.now());
             if next != stored {
-                // This write decides whether the request was started or cancelled.
+                // The conditional write decides between this start and a concurrent cancellation.
                 requests.replace(&stored, &next).await?;
                 continue;
             }
@@ -91,7 +91,7 @@ impl<'s> OwnedRequest<'s> {
                 Step::WaitUntil(at) => return Ok(Performed::Waits(at)),
                 Step::Over => {
                     let text = "a privacy request has no next step";
-                    return Err(StoreError::Corrupt(text.to_owned()));
+                    return Err(StoreError::Damaged(text.to_owned()));
                 }
                 step => self.take(&stored, step).await?,
             };
@@ -109,7 +109,8 @@ impl<'s> OwnedRequest<'s> {
         }
     }
 
-    /// Returns the receipt of a completed erasure, which completes without one if it cannot be signed.
+    /// Returns the receipt of a completed erasure, which completes without one if it cannot be
+    /// signed.
     fn signed_receipt(&self, request: &PrivacyRequest) -> Option<String> {
         let sign = self.service.privacy_settings().sign?;
         sign(request).unwrap_or_else(|error| {

@@ -100,7 +100,7 @@ fn list_key(request: &PrivacyRequest) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> StoreResult<PrivacyRequest> {
     serde_json::from_slice(bytes)
-        .map_err(|error| StoreError::Corrupt(format!("a privacy request: {error}")))
+        .map_err(|error| StoreError::Damaged(format!("a privacy request: {error}")))
 }
 
 impl NewRequest {
@@ -181,7 +181,7 @@ impl TenantPrivacy<'_> {
             return self.repeated(&new, stored).await;
         }
         if self.service.now().since_ms(request.received_at) >= PRIVACY_ABSENT_MS_MAX / 2 {
-            // This process was suspended, and the owner may have removed the entry.
+            // The owner may have removed the entry while this process was suspended.
             self.add_open(hash).await?;
         }
         self.list(&request).await?;

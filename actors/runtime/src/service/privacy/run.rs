@@ -87,8 +87,8 @@ impl Service {
         Ok(())
     }
 
-    /// Reads changed marks until the service drains. Erasures rely on it: while they settle, every
-    /// node learns of their marks. So this task does nothing else.
+    /// Reads changed marks until the service drains. Erasures rely on this task: while they settle,
+    /// every node learns of their marks. Therefore it does nothing else.
     async fn keep_marks_fresh(self) {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
@@ -192,7 +192,7 @@ impl Service {
         Ok(())
     }
 
-    /// Reads a listed request into the schedule. An unreadable request does not stop the others.
+    /// Reads a listed request into the schedule. A damaged request does not stop the others.
     async fn read_into_schedule(&self, key: OpenKey) -> StoreResult<()> {
         let uptime_ms = self.registry().ports().clock.uptime_ms();
         let requests = self.privacy(key.tenant);
@@ -212,10 +212,10 @@ impl Service {
                     requests.remove_open(key.id_hash).await?;
                 }
             }
-            Err(StoreError::Corrupt(error)) => {
+            Err(StoreError::Damaged(error)) => {
                 let organization = key.tenant.organization_id;
-                tracing::warn!(%organization, error, "a privacy request is unreadable");
-                self.privacy.schedule().on_unreadable(key, uptime_ms);
+                tracing::warn!(%organization, error, "a privacy request is damaged");
+                self.privacy.schedule().on_damaged(key, uptime_ms);
             }
             Err(error) => return Err(error),
         }

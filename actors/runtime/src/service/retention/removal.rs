@@ -14,13 +14,13 @@ use super::{ReadPolicy, StoredPolicy, Swept, TenantRetention, readable};
 const SESSIONS_AT_ONCE: usize = 25;
 /// The pause between two reads of a removal that a hold or a restriction waits for.
 const POLL: Duration = Duration::from_millis(100);
-/// The number of times that a hold or a restriction reads a removal before it gives up.
+/// The number of times that a hold or a restriction reads a removal before it fails.
 const POLLS_MAX: u32 = 50;
 
 impl TenantRetention<'_> {
     /// Removes one class of data of these sessions, unless a mark keeps it. Returns the number of
-    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if the
-    /// policy has changed.
+    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if
+    /// the policy has changed.
     pub(super) async fn remove(
         &self,
         class: DataClass,
@@ -47,8 +47,8 @@ impl TenantRetention<'_> {
         Ok(Some(removed))
     }
 
-    /// Stores the removal of a page, reads the marks, and stores the decided removal; the inner value is
-    /// `None` if marks keep all sessions.
+    /// Stores the removal of a page, reads the marks, and stores the decided removal; the inner
+    /// value is `None` if marks keep all sessions.
     async fn decide(
         &self,
         class: DataClass,
@@ -63,7 +63,7 @@ impl TenantRetention<'_> {
         if !self.store_removal(read, Some(planned.clone())).await? {
             return Ok(None);
         }
-        // Another node may have placed a hold or a restriction just now. Unreadable marks are not a
+        // Another node may have placed a hold or a restriction just now. Damaged marks are not a
         // fault of this session, so the sweep stops here instead of skipping the session.
         let refreshed = service.privacy.marks.refresh(store).await;
         refreshed.map_err(StoreError::unavailable)?;
@@ -91,8 +91,8 @@ impl TenantRetention<'_> {
         self.replace(read, next).await
     }
 
-    /// Removes the data of a decided removal. May be repeated. Returns the number of sessions, or `None`
-    /// if this node may not sweep any more.
+    /// Removes the data of a decided removal. May be repeated. Returns the number of sessions, or
+    /// `None` if this node may not sweep any more.
     async fn perform(&self, removal: &Removal, swept: &mut Swept) -> StoreResult<Option<u64>> {
         let mut removed = 0;
         for &session_id in &removal.sessions {
@@ -100,7 +100,7 @@ impl TenantRetention<'_> {
                 return Ok(None);
             }
             let done = self.remove_from(session_id, removal.class).await;
-            // `store.retention` removes a session with an unreadable row later.
+            // `store.retention` removes a session with a damaged row later.
             if readable(session_id, done)?.unwrap_or(false) {
                 swept.count(removal.class);
                 removed += 1;
@@ -120,8 +120,8 @@ impl TenantRetention<'_> {
         if store.find(session_id).await?.is_none() {
             return Ok(false);
         }
-        // A note comes before the removal: from then on the session is not scored again, which would
-        // find less than the first time.
+        // A note comes before the removal: from then on the session is not scored again, which
+        // would find less than the first time.
         if class == DataClass::Telemetry {
             store.note(session_id, Note::TelemetryExpired).await?;
             store.remove_telemetry(session_id).await?;
@@ -132,8 +132,8 @@ impl TenantRetention<'_> {
         Ok(true)
     }
 
-    /// Removes a removal that has ended from the policy. Returns `false` if the policy was changed in the
-    /// meantime.
+    /// Removes a removal that has ended from the policy. Returns `false` if the policy was changed
+    /// in the meantime.
     async fn end(&self, removal: &Removal, read: &mut ReadPolicy) -> StoreResult<bool> {
         let mut is_unchanged = true;
         while !self.store_removal(read, None).await? {
@@ -176,8 +176,9 @@ impl TenantRetention<'_> {
         self.finish(&mut read, swept).await.map(drop)
     }
 
-    /// Waits until no removal concerns a subject of which a mark was written before, so that retention
-    /// removes nothing of it from now on. Returns the class of data of a removal that lasts too long.
+    /// Waits until no removal concerns a subject of which a mark was written before, so that
+    /// retention removes nothing of it from now on. Returns the class of data of a removal that
+    /// lasts too long.
     ///
     /// # Errors
     ///
@@ -189,8 +190,8 @@ impl TenantRetention<'_> {
         let mut class = None;
         for _ in 0..POLLS_MAX {
             let mut read = match self.read().await {
-                // No sweep uses an unreadable policy.
-                Err(StoreError::Corrupt(_)) => return Ok(None),
+                // No sweep uses a damaged policy.
+                Err(StoreError::Damaged(_)) => return Ok(None),
                 read => read?,
             };
             let Some(removal) = read.stored.removal.clone() else {
@@ -213,7 +214,7 @@ impl TenantRetention<'_> {
     /// Returns whether data of a session is removed even if a mark is written now.
     pub(in crate::service) async fn is_removing(&self, session_id: SessionId) -> StoreResult<bool> {
         let removal = match self.read().await {
-            Err(StoreError::Corrupt(_)) => None,
+            Err(StoreError::Damaged(_)) => None,
             read => read?.stored.removal,
         };
         Ok(removal.is_some_and(|one| one.is_decided() && one.sessions.contains(&session_id)))
@@ -228,7 +229,7 @@ impl TenantRetention<'_> {
                 continue;
             }
             let is_covered = match self.service.find(session_id).await {
-                Err(StoreError::Corrupt(_)) => true,
+                Err(StoreError::Damaged(_)) => true,
                 row => row?.is_some_and(|row| Mark::subjects_of(&row.start).contains(subject)),
             };
             if is_covered {

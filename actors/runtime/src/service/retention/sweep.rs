@@ -29,8 +29,8 @@ impl TenantRetention<'_> {
         let kept_ms = self.policy().await?.audit_kept_ms();
         match audit::expire(store, self.tenant, kept_ms, now).await {
             // The check of the log reports it.
-            Err(error @ StoreError::Corrupt(_)) => {
-                tracing::warn!(organization = %self.tenant.organization_id, error = chain(&error), "an audit log with an unreadable row does not expire");
+            Err(error @ StoreError::Damaged(_)) => {
+                tracing::warn!(organization = %self.tenant.organization_id, error = chain(&error), "an audit log with a damaged row does not expire");
                 Ok(0)
             }
             expired => expired,
@@ -123,8 +123,8 @@ impl TenantRetention<'_> {
             && self.service.access(&row.start) == SessionAccess::Open
     }
 
-    /// Returns whether one class of data of a session may be removed. The session keeps it if it has not
-    /// ended, if it is restricted or held, or if it is not scored yet.
+    /// Returns whether one class of data of a session may be removed. The session keeps it if it
+    /// has not ended, if it is restricted or held, or if it is not scored yet.
     async fn is_removable(&self, class: DataClass, row: &SessionRow) -> StoreResult<bool> {
         if !self.may_remove(row) {
             return Ok(false);
@@ -133,7 +133,7 @@ impl TenantRetention<'_> {
             return Ok(true);
         }
         let is_settled = is_settled(self.service.store().as_ref(), row).await;
-        // `store.retention` removes a session with an unreadable row later.
+        // `store.retention` removes a session with a damaged row later.
         Ok(super::readable(row.start.session_id, is_settled)?.unwrap_or(false))
     }
 }

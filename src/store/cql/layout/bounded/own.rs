@@ -8,15 +8,16 @@ use porchlight_schema::time::TimestampMs;
 use crate::cql::Inner;
 use crate::cql::layout::slots::{Direction, SlotOwner};
 
-/// The bits of an own partition's slot that hold the partition's number; the bits above hold the period.
+/// The bits of an own partition's slot that hold the partition's number; the bits above hold the
+/// period.
 const NUMBER_BITS: u32 = 32;
 /// The bit that distinguishes the key of an own partition from a period.
 const OWN_KEY_BIT: i64 = 1 << 62;
 /// The latest period that a slot can hold. Later periods have no rows.
 const PERIOD_MAX: i64 = 1 << 30;
 
-/// The maximum number of own partitions that are read at once. One hour has fewer: with 100 processes, each process can start
-/// again 80 times.
+/// The maximum number of own partitions that are read at once. One hour has fewer: with 100
+/// processes, each process can start again 80 times.
 pub(in crate::cql) const OWN_READ_MAX: usize = 8_192;
 
 /// A partition that one process writes alone.
@@ -76,8 +77,8 @@ impl Inner {
         Ok(slots.into_iter().map(OwnPartition::of_slot).collect())
     }
 
-    /// Lists the keys of the partitions of each period, in a table whose shared partitions have the period as their key.
-    /// The periods keep their order.
+    /// Lists the keys of the partitions of each period, in a table whose shared partitions have the
+    /// period as their key. The periods keep their order.
     pub(in crate::cql) async fn keys_of_periods(
         &self,
         owner: SlotOwner,
@@ -110,8 +111,9 @@ impl Inner {
         Ok(all)
     }
 
-    /// Chooses the partition for a new row of a period: `None` for the shared partition while this process has rows left in
-    /// its share, otherwise a partition of this process, which is listed before this returns.
+    /// Chooses the partition for a new row of a period: `None` for the shared partition while this
+    /// process has rows left in its share, otherwise a partition of this process, which is listed
+    /// before this returns.
     pub(in crate::cql) async fn choose_partition(
         &self,
         owner: SlotOwner,
@@ -130,8 +132,8 @@ impl Inner {
         Ok(own)
     }
 
-    /// Lists a period, chooses the partition for a new row of it like [`Self::choose_partition`], and returns its key in a
-    /// table whose shared partitions have the period as their key.
+    /// Lists a period, chooses the partition for a new row of it like [`Self::choose_partition`],
+    /// and returns its key in a table whose shared partitions have the period as their key.
     pub(in crate::cql) async fn key_for_row(
         &self,
         (shared, own): (SlotOwner, SlotOwner),
@@ -144,8 +146,8 @@ impl Inner {
     }
 }
 
-/// Removes the last period from a read that was full, because the read may lack some of its partitions. Returns that
-/// period, with which the next read begins.
+/// Removes the last period from a read that was full, because the read may lack some of its
+/// partitions. Returns that period, with which the next read begins.
 pub(in crate::cql) fn cut_full_read(own: &mut Vec<OwnPartition>, read_max: usize) -> Option<i64> {
     let [first, last] = [own.first(), own.last()].map(|own| own.map(|own| own.period));
     // A period alone is complete: it has fewer partitions than one read.
@@ -154,9 +156,9 @@ pub(in crate::cql) fn cut_full_read(own: &mut Vec<OwnPartition>, read_max: usize
     next
 }
 
-/// Merges the first rows of several partitions, each sorted by `key`. A partition whose read was full may have rows after
-/// its last one, so rows after the first such last row are left to the next read. Returns the rows, and whether these are
-/// all.
+/// Merges the first rows of several partitions, each sorted by `key`. A partition whose read was
+/// full may have rows after its last one, so rows after the first such last row are left to the
+/// next read. Returns the rows, and whether these are all.
 pub(in crate::cql) fn merge<T, K: Ord>(
     reads: Vec<Vec<T>>,
     read_rows: usize,
@@ -219,7 +221,8 @@ mod tests {
     }
 
     proptest! {
-        /// Reads that continue after the last row of the one before find each row once, newest first.
+        /// Reads that continue after the last row of the one before find each row once, newest
+        /// first.
         #[test]
         fn merged_reads_are_complete(
             rows in prop::collection::vec((0_u32..500, 0_usize..3), 0..1_000),

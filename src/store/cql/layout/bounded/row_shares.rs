@@ -1,7 +1,8 @@
 //! The rows that this process may still write into the shared partitions of lists and outboxes.
 //!
-//! A list begins in a partition that all processes share, and each process counts its own rows there. Beyond its share, it
-//! writes into partitions of its own. So a partition's rows are bounded by the number of processes that wrote into it.
+//! A list begins in a partition that all processes share, and each process counts its own rows
+//! there. Beyond its share, it writes into partitions of its own. So a partition's rows are bounded
+//! by the number of processes that wrote into it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,12 +18,13 @@ use crate::cql::sessions::session_list::List;
 
 /// Counters of the lists of an organization's environment: 256 KB.
 const TENANT_COUNTERS: usize = 65_536;
-/// Counters of the lists of a courier's or a delivery's sessions: 4 MB. At 100 sessions per second, eight rows a day
-/// share a counter.
+/// Counters of the lists of a courier's or a delivery's sessions: 4 MB. At 100 sessions per second,
+/// eight rows a day share a counter.
 const NAMED_COUNTERS: usize = 1_048_576;
 
-/// Counts rows by key and period. A counter has the lower 16 bits of the period in its upper half and the rows in its lower.
-/// Keys whose hashes are equal share a counter, so their lists leave the shared partitions earlier.
+/// Counts rows by key and period. A counter has the lower 16 bits of the period in its upper half
+/// and the rows in its lower. Keys whose hashes are equal share a counter, so their lists leave the
+/// shared partitions earlier.
 struct Counters {
     rows_max: u16,
     hasher: RandomState,
@@ -39,8 +41,9 @@ impl Counters {
         }
     }
 
-    /// Counts a row and returns whether it fits into the share of its period. A period before the counter's counts as the
-    /// counter's, so that a clock that goes back does not enlarge the share.
+    /// Counts a row and returns whether it fits into the share of its period. A period before the
+    /// counter's counts as the counter's, so that a clock that goes back does not enlarge the
+    /// share.
     fn count(&self, key: &[u8], period: i64) -> bool {
         let index = self.hasher.hash_one(key) as usize % self.cells.len().max(1);
         let Some(cell) = self.cells.get(index) else {
@@ -71,7 +74,8 @@ pub(in crate::cql) struct RowShares {
     riders: Counters,
     /// The counters of lists of deliveries, of failed deliveries and of outboxes.
     messages: Counters,
-    /// The number of this process's first own partition. It is random, so that processes do not share one.
+    /// The number of this process's first own partition. It is random, so that processes do not
+    /// share one.
     first_own: u32,
     own_rows: AtomicU64,
 }
@@ -92,11 +96,12 @@ impl Default for RowShares {
 }
 
 impl RowShares {
-    /// Counts a row that was created at `created_at`. Returns `None` if the row fits into the share of the shared
-    /// partition, otherwise the number of the partition that this process writes alone. `owner` lists own partitions.
+    /// Counts a row that was created at `created_at`. Returns `None` if the row fits into the share
+    /// of the shared partition, otherwise the number of the partition that this process writes
+    /// alone. `owner` lists own partitions.
     ///
-    /// Each hour or day of creation has its own counter, because an import writes rows of many days in one. A counter starts
-    /// again from zero in each hour or day of the writes.
+    /// Each hour or day of creation has its own counter, because an import writes rows of many days
+    /// in one. A counter starts again from zero in each hour or day of the writes.
     pub(super) fn count(
         &self,
         owner: SlotOwner,
@@ -202,7 +207,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any order of lists and times, no shared partition gets more rows than its share in one period of writes.
+        /// In any order of lists and times, no shared partition gets more rows than its share in
+        /// one period of writes.
         #[test]
         fn no_share_is_exceeded(rows in prop::collection::vec((0_u8..3, 0_i64..3), 1..600)) {
             let row_shares = RowShares::default();

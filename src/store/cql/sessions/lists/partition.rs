@@ -22,8 +22,9 @@ use crate::cql::statements::write_group::WriteGroup;
 
 /// The number of rows per read of a partition.
 const READ_ROWS: usize = 256;
-/// The maximum number of partitions from which a session is erased without a read, so that the request stays small. A session has a
-/// row in one partition of each list, or in two after a repeated write.
+/// The maximum number of partitions from which a session is erased without a read, so that the
+/// request stays small. A session has a row in one partition of each list, or in two after a
+/// repeated write.
 const ERASED_AT_ONCE_MAX: usize = 24;
 
 /// One partition of a list.
@@ -171,8 +172,8 @@ impl Inner {
         Ok(found.first() == Some(&position))
     }
 
-    /// Erases the row of a session and its rows in all lists at once. Without the row nobody knows the lists, and without the
-    /// lists nobody would find the row.
+    /// Erases the row of a session and its rows in all lists at once. Without the row nobody knows
+    /// the lists, and without the lists nobody would find the row.
     pub(in crate::cql) async fn erase_record(&self, start: &SessionStart) -> StoreResult<()> {
         let (tenant, session_id) = (start.tenant, start.session_id);
         let mut partitions = Vec::new();
@@ -225,7 +226,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads several partitions as one list: the first rows after a position, newest first, and whether the list ends there.
+    /// Reads several partitions as one list: the first rows after a position, newest first, and
+    /// whether the list ends there.
     pub(super) async fn merged_positions(
         &self,
         tenant: Tenant,

@@ -1,4 +1,4 @@
-//! Reads the rows of a list of deliveries. An unreadable row hides no other message.
+//! Reads the rows of a list of deliveries. A damaged row hides no other message.
 
 use std::cmp::Reverse;
 
@@ -15,15 +15,15 @@ use crate::cql::webhooks::outbox::CURSOR;
 use crate::cql::webhooks::relay::MessageHead;
 use crate::damage::{readable, skipped};
 
-/// The name of an unreadable row in the log.
+/// The name of a damaged row in the log.
 const MESSAGE: &str = "a listed message";
 
-/// A message in a list of deliveries, by its id; `None` if it is unreadable.
+/// A message in a list of deliveries, by its id; `None` if it is damaged.
 pub(super) type Listed = (MessageId, Option<MessageHead>);
 
 impl Inner {
-    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether these
-    /// are all.
+    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether
+    /// these are all.
     pub(super) async fn merged_heads(
         &self,
         scan: &DeliveryScan<'_>,
@@ -72,7 +72,7 @@ impl Inner {
         Ok(heads)
     }
 
-    /// Returns a listed message in its present state; `None` if its session's cursor is unreadable.
+    /// Returns a listed message in its present state; `None` if its session's cursor is damaged.
     pub(super) async fn listed_row(
         &self,
         shard: Shard,

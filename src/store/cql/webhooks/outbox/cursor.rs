@@ -13,7 +13,7 @@ use crate::cql::Inner;
 use crate::cql::statements::db::{decode, encode};
 use crate::cql::webhooks::relay::MessageHead;
 
-/// The name of an unreadable cursor in the log.
+/// The name of a damaged cursor in the log.
 pub(in crate::cql) const CURSOR: &str = "the state of its messages";
 
 /// The state of one message. A message without one is as it was queued.
@@ -142,7 +142,8 @@ impl Cursor {
         }
     }
 
-    /// Applies a change if the message is still in the state in which it was read. Returns whether it was.
+    /// Applies a change if the message is still in the state in which it was read. Returns whether
+    /// it was.
     pub(super) fn change(
         &mut self,
         before: &Queued,
@@ -162,8 +163,9 @@ impl Cursor {
     }
 }
 
-/// Returns the generation in which a cursor may be written: that in which it was read, if this process still acts in it.
-/// In between, another owner may have written a cursor that the later generation would hide.
+/// Returns the generation in which a cursor may be written: that in which it was read, if this
+/// process still acts in it. In between, another owner may have written a cursor that the later
+/// generation would hide.
 fn generation_to_write(read_in: Option<u64>, acting: Option<u64>) -> StoreResult<u64> {
     acting
         .filter(|_| acting == read_in)
@@ -199,8 +201,8 @@ impl Inner {
         (known_in == generation).then_some(cursor)
     }
 
-    /// Reads a session's cursor for a caller that holds the lane's lock. Also returns the generation in which this process
-    /// owned the shard before the read.
+    /// Reads a session's cursor for a caller that holds the lane's lock. Also returns the
+    /// generation in which this process owned the shard before the read.
     pub(super) async fn load_cursor(
         &self,
         shard: Shard,
@@ -227,8 +229,9 @@ impl Inner {
     }
 
     /// Writes a session's cursor under the generation in which this process owns `shard`, its
-    /// tenant's. `read_in` is the generation in which the cursor was read. A process that does not own the shard in that
-    /// generation writes nothing: the row would sort below, or hide a change that another owner made since the read.
+    /// tenant's. `read_in` is the generation in which the cursor was read. A process that does not
+    /// own the shard in that generation writes nothing: the row would sort below, or hide a change
+    /// that another owner made since the read.
     pub(crate) async fn put_cursor(
         &self,
         shard: Shard,

@@ -1,5 +1,5 @@
-//! The entries of an outbox, and their partitions: ten minutes each, which all processes share, and further ones that one
-//! process writes alone once it has used its share.
+//! The entries of an outbox, and their partitions: ten minutes each, which all processes share, and
+//! further ones that one process writes alone once it has used its share.
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
@@ -16,7 +16,7 @@ use crate::cql::layout::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_
 use crate::cql::statements::db::{decode, id_bytes};
 use crate::damage::{readable, report, skipped};
 
-/// The name of an unreadable entry in the log.
+/// The name of a damaged entry in the log.
 const ENTRY: &str = "an entry of an outbox";
 /// The maximum number of entries that are examined concurrently.
 const ENTRIES_AT_ONCE: usize = 64;
@@ -183,8 +183,8 @@ impl Inner {
         Ok(found)
     }
 
-    /// Reads confirmed entries of a partition, up to the limit. The database skips the entries before
-    /// `query.from`, so that the cost of a listing depends only on the new entries.
+    /// Reads confirmed entries of a partition, up to the limit. The database skips the entries
+    /// before `query.from`, so that the cost of a listing depends only on the new entries.
     async fn entries_in_partition(
         &self,
         outbox: OutboxId,
@@ -227,8 +227,8 @@ impl Inner {
         Ok(found)
     }
 
-    /// Decodes the rows of entries. A row that does not decode affects only its own message, which its
-    /// id finds, unless that is damaged too.
+    /// Decodes the rows of entries. A row that does not decode affects only its own message, which
+    /// its id finds, unless that is damaged too.
     async fn readable_entries(
         &self,
         kind: OutboxKind,
@@ -237,7 +237,7 @@ impl Inner {
         let mut entries = Vec::with_capacity(rows.len());
         for (at, id, data) in rows {
             let entry = match OutboxEntry::read(kind, *at, id, data) {
-                Err(StoreError::Corrupt(row)) => {
+                Err(StoreError::Damaged(row)) => {
                     report(ENTRY, &row);
                     self.entry_of_message(*at, id).await?
                 }
@@ -264,8 +264,8 @@ impl Inner {
         }))
     }
 
-    /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that the
-    /// owner has found finished.
+    /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that
+    /// the owner has found finished.
     pub(super) async fn entries(
         &self,
         outbox: OutboxId,

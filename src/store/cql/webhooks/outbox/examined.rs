@@ -1,11 +1,11 @@
-//! Remembers how far the owner of an outbox has examined its ready entries, so that it does not read them again
-//! each minute.
+//! Remembers how far the owner of an outbox has examined its ready entries, so that it does not
+//! read them again each minute.
 
 use porchlight_schema::time::TimestampMs;
 
 /// The longest time in milliseconds between the time of a ready entry and the moment from which
-/// readers see it: the difference between two nodes' clocks, and a slow write. An entry that becomes
-/// visible later is found when its slot is settled.
+/// readers see it: the difference between two nodes' clocks, and a slow write. An entry that
+/// becomes visible later is found when its slot is settled.
 const VISIBLE_MS: i64 = 60_000;
 
 /// The ready entries of an outbox that its owner has examined.
@@ -21,8 +21,8 @@ pub(crate) struct ExaminedEntries {
 }
 
 impl ExaminedEntries {
-    /// Returns the examined entries after a read of all entries that were not known to be finished. The read began at
-    /// `began`; `first` is the time of the first entry that it confirmed.
+    /// Returns the examined entries after a read of all entries that were not known to be finished.
+    /// The read began at `began`; `first` is the time of the first entry that it confirmed.
     pub(super) fn new(generation: u64, began: TimestampMs, first: Option<TimestampMs>) -> Self {
         let visible = began.plus_ms(-VISIBLE_MS);
         Self {
@@ -33,8 +33,8 @@ impl ExaminedEntries {
     }
 
     /// Returns the time from which entries must be read at `now`, or `None` if all must be: after a
-    /// takeover, and after the clock was set back, because new entries may then be older than known
-    /// ones.
+    /// change of the owner, and after the clock was set back, because new entries may then be older
+    /// than known ones.
     pub(super) fn from(self, generation: u64, now: TimestampMs) -> Option<TimestampMs> {
         (self.generation == generation && now >= self.began).then_some(self.up_to)
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_of_a_waiting_message_is_read_each_time() {
+    fn the_entry_of_a_waiting_message_is_read_each_time() {
         let waits = NOW.plus_ms(-400_000);
         assert_eq!(
             ExaminedEntries::new(3, NOW, Some(waits)).from(3, NOW),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn all_hints_are_read_after_a_takeover_and_after_the_clock_was_set_back() {
+    fn all_entries_are_read_after_a_change_of_the_owner_and_after_the_clock_was_set_back() {
         let examined = ExaminedEntries::new(3, NOW, None);
         assert_eq!(examined.from(4, NOW), None);
         assert_eq!(examined.from(3, NOW.plus_ms(-1)), None);

@@ -25,11 +25,13 @@ use crate::damage::readable;
 const LANE_READ_MAX: usize = 256;
 /// The maximum number of a session's messages that are read.
 const SESSION_MESSAGES_MAX: usize = 65_536;
-/// The maximum number of a session's messages that are cached between the read of a lane and the commit of its change.
+/// The maximum number of a session's messages that are cached between the read of a lane and the
+/// commit of its change.
 const CACHED_HEADS_MAX: usize = 64;
 
 impl Inner {
-    /// Returns all messages of a session in their present states, in order. `shard` is the shard of its tenant.
+    /// Returns all messages of a session in their present states, in order. `shard` is the shard of
+    /// its tenant.
     pub(crate) async fn lane_rows(
         &self,
         shard: Shard,
@@ -40,7 +42,8 @@ impl Inner {
         Ok(heads.iter().map(|head| cursor.row(head)).collect())
     }
 
-    /// Returns all messages of a session without their bodies for a delivery, in order and without damaged ones.
+    /// Returns all messages of a session without their bodies for a delivery, in order and without
+    /// damaged ones.
     async fn heads_to_send(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
         match self.own_heads(session_id) {
             Some(heads) => Ok(heads),

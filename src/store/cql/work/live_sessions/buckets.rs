@@ -1,17 +1,20 @@
 //! The partitions of live and of marked sessions: a shard's sessions of one hour.
 //!
-//! A **bucket** is one hour, counted from 1970, and holds the sessions that were created in it; a row is in the partition of its
-//! session's shard and bucket. Before a row is written, its bucket is listed for the table, and its shard for the bucket. Smaller
-//! numbers are days, which earlier releases wrote, and the bucket [`OLD`].
+//! A **bucket** is one hour, counted from 1970, and holds the sessions that were created in it; a
+//! row is in the partition of its session's shard and bucket. Before a row is written, its bucket
+//! is listed for the table, and its shard for the bucket. Smaller numbers are days, which earlier
+//! releases wrote, and the bucket [`OLD`].
 //!
-//! A read takes first [`OLD`] and the days, then the listed hours from the smallest watermark on, the oldest first, until it has
-//! enough rows. Within a bucket it reads the listed shards. It remembers for some time which of these had no rows.
+//! A read takes first [`OLD`] and the days, then the listed hours from the smallest watermark on,
+//! the oldest first, until it has enough rows. Within a bucket it reads the listed shards. It
+//! remembers for some time which of these had no rows.
 //!
-//! An owner reads a shard from its **watermark** on: the hour up to which the shard has nothing left. The
-//! watermark is an hour that both the process's and the database's clock have left long ago, and a row
-//! that is written for a session created so long ago goes into the bucket [`OLD`], which the watermark
-//! does not hide. So the clocks of two nodes may differ by hours, and no row is missed. A read from the first session on raises
-//! the watermark of each shard that this process owns to the first hour in which it found rows of the shard, at most to the hour of
+//! An owner reads a shard from its **watermark** on: the hour up to which the shard has nothing
+//! left. The watermark is an hour that both the process's and the database's clock have left long
+//! ago, and a row that is written for a session created so long ago goes into the bucket [`OLD`],
+//! which the watermark does not hide. So the clocks of two nodes may differ by hours, and no row is
+//! missed. A read from the first session on raises the watermark of each shard that this process
+//! owns to the first hour in which it found rows of the shard, at most to the hour of
 //! [`WATERMARK_AFTER_MS`] ago, and only if the table lists an hour before it.
 
 #[cfg(test)]
@@ -205,8 +208,8 @@ fn rows_per_shard(limit: usize, shards: usize) -> usize {
 }
 
 impl Inner {
-    /// Lists a bucket before a row of a session is written into it, and returns the row's partition:
-    /// shard and bucket.
+    /// Lists a bucket before a row of a session is written into it, and returns the row's
+    /// partition: shard and bucket.
     pub(in crate::cql) async fn open_bucket(
         &self,
         table: WorkTable,
@@ -226,8 +229,8 @@ impl Inner {
         Ok((i16::from(shard.0), bucket))
     }
 
-    /// Returns up to `limit` sessions of these shards after `after`, in order of id, and whether these are all. Skips
-    /// the hours in which a shard has no entries left.
+    /// Returns up to `limit` sessions of these shards after `after`, in order of id, and whether
+    /// these are all. Skips the hours in which a shard has no entries left.
     pub(super) async fn work_entries(
         &self,
         table: WorkTable,
@@ -269,7 +272,8 @@ impl Inner {
         Ok(found.in_order(limit))
     }
 
-    /// Lists the buckets that may have entries of the query. `first_watermark` is the lowest watermark of its shards.
+    /// Lists the buckets that may have entries of the query. `first_watermark` is the lowest
+    /// watermark of its shards.
     async fn buckets_to_read(
         &self,
         query: BucketQuery,
@@ -457,8 +461,8 @@ impl Inner {
         watermarks.try_collect().await
     }
 
-    /// Moves watermarks of this process's own shards past hours in which nothing is left. `passed` is the
-    /// first listed hour: below it a new watermark would save nothing.
+    /// Moves watermarks of this process's own shards past hours in which nothing is left. `passed`
+    /// is the first listed hour: below it a new watermark would save nothing.
     async fn advance_watermarks(
         &self,
         query: BucketQuery,

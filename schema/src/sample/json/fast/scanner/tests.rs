@@ -85,7 +85,7 @@ proptest! {
             let slow: f64 = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(fast.to_bits(), slow.to_bits());
         } else {
-            prop_assert!(text.contains(['e', 'E']), "{} was given up", text);
+            prop_assert!(text.contains(['e', 'E']), "{} was left to the slow reader", text);
         }
     }
 

@@ -34,7 +34,7 @@ fn a_row_is_found_again_by_a_node_whose_clock_is_up_to_an_hour_behind() {
 }
 
 #[test]
-fn a_mark_never_passes_an_hour_into_which_rows_are_still_written() {
+fn a_watermark_never_passes_an_hour_into_which_rows_are_still_written() {
     // Clocks that differ by less than three hours.
     for minutes in 0..60 {
         let id = session(minutes * 60_000, 1);

@@ -1,5 +1,5 @@
-//! Sessions whose start is unreadable. Lists leave them out; an erasure finds them by the lists' keys, which
-//! name the tenant, the courier or the delivery, and the session.
+//! Sessions whose start is damaged. Lists leave them out; an erasure finds them by the lists'
+//! keys, which name the tenant, the courier or the delivery, and the session.
 
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -16,11 +16,11 @@ const LISTS: [u8; 3] = *b"tdr";
 /// The number of keys per read.
 const PAGE_ROWS: usize = 4_096;
 
-/// Returns whether a session has rows but no readable start. A quarantined start is removed, and the row of a
-/// session in progress or of its end stays.
-pub(crate) fn is_unreadable(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
+/// Returns whether a session has rows but no readable start. A quarantined start is removed, and
+/// the row of a session in progress or of its end stays.
+pub(crate) fn is_damaged(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
     match sessions::start_of(read, session_id) {
-        Err(StoreError::Corrupt(_)) => return Ok(true),
+        Err(StoreError::Damaged(_)) => return Ok(true),
         start => {
             if start?.is_some() {
                 return Ok(false);
@@ -38,7 +38,7 @@ pub(crate) fn is_unreadable(read: &dyn Read, session_id: SessionId) -> StoreResu
     Ok(false)
 }
 
-/// Returns the unreadable sessions of a subject that were created up to `until`.
+/// Returns the damaged sessions of a subject that were created up to `until`.
 pub(crate) fn sessions_of(
     read: &dyn Read,
     tenant: Tenant,
@@ -48,7 +48,7 @@ pub(crate) fn sessions_of(
     let (prefix, only) = match subject {
         Subject::DeliveryId(id) => (Key::of(b'd').tenant(tenant).text(id), None),
         Subject::ExternalRiderId(id) => (Key::of(b'r').tenant(tenant).text(id), None),
-        Subject::SessionId(id) if !is_unreadable(read, *id)? => return Ok(Vec::new()),
+        Subject::SessionId(id) if !is_damaged(read, *id)? => return Ok(Vec::new()),
         Subject::SessionId(id) => (Key::of(b't').tenant(tenant), Some(*id)),
     };
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn sessions_of(
             return Ok(());
         };
         let is_covered = created_at <= until && only.is_none_or(|only| only == session_id);
-        if is_covered && is_unreadable(read, session_id)? {
+        if is_covered && is_damaged(read, session_id)? {
             found.push(session_id);
         }
         Ok(())
@@ -65,8 +65,8 @@ pub(crate) fn sessions_of(
     Ok(found)
 }
 
-/// Returns the keys of a session's rows in the lists. They do not follow from an unreadable start, so this reads
-/// the keys of all sessions.
+/// Returns the keys of a session's rows in the lists. They do not follow from a damaged start,
+/// so this reads the keys of all sessions.
 pub(crate) fn listed_keys(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for table in LISTS {

@@ -1,4 +1,4 @@
-//! Tests that an erasure does not complete without the sessions whose rows are unreadable.
+//! Tests that an erasure does not complete without the sessions whose rows are damaged.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_sim::Kind;
@@ -44,7 +44,7 @@ fn subjects(id: &str) -> [Value; 3] {
 }
 
 #[actix::test]
-async fn an_erasure_removes_a_session_whose_start_is_unreadable() {
+async fn an_erasure_removes_a_session_whose_start_is_damaged() {
     for subject in 0..3 {
         for is_quarantined in [false, true] {
             let server = server(0).await;
@@ -70,7 +70,7 @@ async fn an_erasure_removes_a_session_whose_start_is_unreadable() {
 }
 
 #[actix::test]
-async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
+async fn an_erasure_removes_a_session_whose_end_is_damaged() {
     let server = server(0).await;
     let insight = sent_natively(&server, &delivery(Kind::House)).await;
     let id = insight["sessionId"].as_str().unwrap();
@@ -97,7 +97,7 @@ async fn an_erasure_removes_a_session_whose_end_is_unreadable() {
 }
 
 #[actix::test]
-async fn a_request_about_a_session_whose_end_is_unreadable_covers_it() {
+async fn a_request_about_a_session_whose_end_is_damaged_covers_it() {
     for kind in ["restriction", "erasure"] {
         let server = server(0).await;
         let session = server.scored_session().await;
@@ -110,7 +110,7 @@ async fn a_request_about_a_session_whose_end_is_unreadable_covers_it() {
 }
 
 #[actix::test]
-async fn an_unreadable_session_that_is_held_cannot_be_erased() {
+async fn a_damaged_session_that_is_held_cannot_be_erased() {
     let server = server(0).await;
     let session = server.scored_session().await;
     let path = format!("/v1/sessions/{}/hold", session.id);
