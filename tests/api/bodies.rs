@@ -11,7 +11,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::answer::{Answer, raw};
-use crate::server::{Server, batch, config, telemetry};
+use crate::server::{Server, Started, batch, config, telemetry};
+
+/// Sends a batch of the session, with this content coding unless it is empty.
+async fn send(server: &Server, session: &Started, coding: &str, body: Vec<u8>) -> Answer {
+    let mut request = server
+        .request(Method::POST, &telemetry(&session.id))
+        .header("Service-Key", &session.token)
+        .header("Content-Type", "application/json");
+    if !coding.is_empty() {
+        request = request.header("Content-Encoding", coding);
+    }
+    Answer::of(request.body(body)).await
+}
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -33,16 +45,7 @@ async fn a_compressed_batch_is_the_same_batch() {
         ("zstd", zstd(body.as_bytes())),
         ("identity", body.clone().into_bytes()),
     ] {
-        let request = server
-            .request(Method::POST, &telemetry(&session.id))
-            .header("Service-Key", &session.token);
-        let answer = Answer::of(
-            request
-                .header("Content-Type", "application/json")
-                .header("Content-Encoding", coding)
-                .body(sent),
-        )
-        .await;
+        let answer = send(&server, &session, coding, sent).await;
         assert_eq!(
             (answer.status, &answer.json["ackSeq"]),
             (202, &json!(0)),
@@ -66,29 +69,12 @@ async fn a_decompression_bomb_is_refused_at_the_exact_limit() {
         let body = padded(length);
         for (coding, sent) in [("gzip", gzip(&body)), ("zstd", zstd(&body))] {
             assert!(sent.len() < 1024 * 1024);
-            let request = server
-                .request(Method::POST, &telemetry(&session.id))
-                .header("Service-Key", &session.token);
-            let answer = Answer::of(
-                request
-                    .header("Content-Type", "application/json")
-                    .header("Content-Encoding", coding)
-                    .body(sent),
-            )
-            .await;
+            let answer = send(&server, &session, coding, sent).await;
             assert_eq!(answer.status, status, "{coding} {length}: {answer:?}");
         }
     }
     for (length, status) in [(1024 * 1024, 202), (1024 * 1024 + 1, 413)] {
-        let request = server
-            .request(Method::POST, &telemetry(&session.id))
-            .header("Service-Key", &session.token);
-        let answer = Answer::of(
-            request
-                .header("Content-Type", "application/json")
-                .body(padded(length)),
-        )
-        .await;
+        let answer = send(&server, &session, "", padded(length)).await;
         assert_eq!(answer.status, status, "{length}: {answer:?}");
     }
     let many = json!({ "seq": 1, "samples": vec![json!({ "kind": "pressure", "t": 0, "hPa": 1000 }); 20_001] });

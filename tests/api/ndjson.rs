@@ -292,15 +292,7 @@ async fn lines_are_answered_on_arrival_and_overloaded_one_by_one() {
     slow.send(begin.as_bytes()).await;
     slow.send(end.as_bytes()).await;
     assert_eq!(slow.answer().await, accepted(&id, 1));
-    let target = server
-        .service
-        .target(id.parse().unwrap())
-        .await
-        .unwrap()
-        .unwrap();
-    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target).unwrap())
-        .collect();
+    let permits = server.fill_session(&id).await;
     slow.send(line(&id, 2).as_bytes()).await;
     assert_eq!(
         slow.answer().await,

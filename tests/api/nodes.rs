@@ -21,7 +21,7 @@ use porchlight_ports::{
     SecretSeal, Sessions, SingleNode, Snapshots, Transport, UrlRefused, Wake,
 };
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
-use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, SHARDS};
+use porchlight_schema::limits::SHARDS;
 use porchlight_schema::session::Tenant;
 use porchlight_store::MemoryStore;
 use porchlight_world::SystemEntropy;
@@ -470,9 +470,7 @@ async fn an_edge_socket_closes_with_its_session_and_its_batches_count() {
         phone.text(&crate::server::batch(seq)).await;
         assert_eq!(phone.answer().await, json!({ "ackSeq": seq }));
     }
-    let target = edge.service.target(id_of(&session)).await.unwrap().unwrap();
-    let admit = |_| edge.service.admit(&target).unwrap();
-    let in_flight: Vec<_> = (0..SESSION_IN_FLIGHT_MAX).map(admit).collect();
+    let in_flight = edge.fill_session(&session.id).await;
     phone.text(&crate::server::batch(3)).await;
     assert_eq!(phone.answer().await["code"], "session_busy");
     drop(in_flight);

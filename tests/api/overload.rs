@@ -4,9 +4,7 @@ use std::sync::{Arc, mpsc};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use porchlight_schema::limits::{
-    INGEST_BATCHES_START, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
-};
+use porchlight_schema::limits::{INGEST_BATCHES_START, NODE_IN_FLIGHT_BYTES_MAX};
 use porchlight_store::engine::Durability;
 use serde_json::{Value, json};
 
@@ -17,15 +15,7 @@ use crate::server::{Server, batch, start_body, telemetry};
 async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
     let server = Server::start().await;
     let (session, other) = (server.start_session().await, server.start_session().await);
-    let target = server
-        .service
-        .target(session.id.parse().unwrap())
-        .await
-        .unwrap()
-        .unwrap();
-    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target).unwrap())
-        .collect();
+    let permits = server.fill_session(&session.id).await;
     server
         .post(&telemetry(&session.id), &session.token, &batch(0))
         .await

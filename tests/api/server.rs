@@ -21,7 +21,7 @@ use porchlight_http::{Settings, State};
 use porchlight_keys::{CreateKeyRequest, KeyAdmin, Tokens};
 use porchlight_ports::{Clock, Ownership, Peers, SingleNode, Store, Wake};
 use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::limits::TENANT_IN_FLIGHT_BYTES_MAX;
+use porchlight_schema::limits::{SESSION_IN_FLIGHT_MAX, TENANT_IN_FLIGHT_BYTES_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
@@ -196,6 +196,15 @@ impl Server {
         let clock: Arc<TestClock> = Arc::default();
         let (service, store, arbiters) = service(Arc::clone(&clock), shares);
         Self::serve(service, store, clock, arbiters, config).await
+    }
+
+    /// Occupies all batches that a session may have in flight, until the returned permits are
+    /// dropped.
+    pub(crate) async fn fill_session(&self, id: &str) -> Vec<Permit> {
+        let target = self.service.target(id.parse().unwrap()).await;
+        let target = target.unwrap().unwrap();
+        let admit = |_| self.service.admit(&target).unwrap();
+        (0..SESSION_IN_FLIGHT_MAX).map(admit).collect()
     }
 
     /// Occupies `bytes` of the node's in-flight bytes, each part as another tenant, until the

@@ -179,15 +179,7 @@ async fn a_refused_batch_leaves_the_connection_open() {
         );
         assert!(problem["requestId"].is_string() && problem["type"].is_string());
     }
-    let target = server
-        .service
-        .target(session.id.parse().unwrap())
-        .await
-        .unwrap()
-        .unwrap();
-    let permits: Vec<_> = (0..SESSION_IN_FLIGHT_MAX)
-        .map(|_| server.service.admit(&target).unwrap())
-        .collect();
+    let permits = server.fill_session(&session.id).await;
     phone.text(&batch(1)).await;
     assert_eq!(phone.answer().await["code"], "session_busy");
     drop(permits);

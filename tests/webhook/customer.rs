@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::Folder;
-use crate::service::{Customer, customer, serve};
+use crate::service::{Customer, customer, registered, serve};
 
 /// Returns the deliveries of all sessions by session, in order of sequence.
 async fn deliveries(customer: &Customer) -> BTreeMap<String, Vec<Value>> {
@@ -68,12 +68,7 @@ async fn assert_cursors_are_of_one_list(customer: &Customer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_during_a_pause_are_held_and_sent_in_order() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, receiver) = registered(&[OK]).await;
     let pause =
         |enabled: bool| customer.call("PUT", "/v1/webhooks", Some(json!({"enabled": enabled})));
     assert_eq!(pause(false).await.0, 200);
@@ -133,12 +128,7 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manual_retry_is_sent_during_a_pause() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, receiver) = registered(&[OK]).await;
     let pause = json!({"enabled": false});
     customer.call("PUT", "/v1/webhooks", Some(pause)).await;
     let session_id = customer.start().await.unwrap();
@@ -275,13 +265,8 @@ async fn a_repeated_create_or_rotate_returns_the_same_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_records_its_failure_target_and_response() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
     let moved = "HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n";
-    let receiver = Receiver::answering(&authority, vec![moved.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, _receiver) = registered(&[moved]).await;
     customer.start().await.unwrap();
     let list = "/v1/webhooks/deliveries";
     let row = customer.row(list, "retrying").await;
@@ -323,12 +308,7 @@ async fn an_attempt_records_its_failure_target_and_response() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_body_is_accepted_with_any_media_type() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, _receiver) = registered(&[OK]).await;
     for (path, status) in [
         ("/v1/webhooks/rotate", 200),
         ("/v1/webhooks/test", 200),

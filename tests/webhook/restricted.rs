@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::Folder;
-use crate::service::{Customer, customer, serve};
+use crate::service::{Customer, customer, registered, serve};
 use crate::world::BAD;
 
 async fn perform(customer: &Customer, id: &str, request_type: &str, session_id: &str) {
@@ -36,12 +36,7 @@ fn sessions(receiver: &Receiver) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_about_a_restricted_session_until_it_is_released() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let (_folder, server, customer, receiver) = registered(&[OK]).await;
     let pause =
         |enabled: bool| customer.call("PUT", "/v1/webhooks", Some(json!({ "enabled": enabled })));
     assert_eq!(pause(false).await.0, 200);
@@ -122,12 +117,7 @@ async fn a_release_keeps_attempts_in_flight() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_of_an_erased_session_are_removed() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let (_folder, server, customer, _receiver) = registered(&[OK]).await;
     let erased = customer.start().await.unwrap();
     let list = "/v1/webhooks/deliveries";
     let row = customer.row(list, "delivered").await;
@@ -159,12 +149,7 @@ async fn attempted(customer: &Customer, list: &str, attempts: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_by_filter_leaves_out_restricted_sessions() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![BAD.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let (_folder, server, customer, _receiver) = registered(&[BAD]).await;
     let list = "/v1/webhooks/deliveries";
     let [mut frozen, mut other] = [String::new(), String::new()];
     for session_id in [&mut frozen, &mut other] {

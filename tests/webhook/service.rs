@@ -109,6 +109,20 @@ pub(crate) fn customer(server: &Server) -> Customer {
     }
 }
 
+/// Starts a server that stores its data in the folder, and a receiver that gives these answers in
+/// turn, and registers the receiver as the customer's webhook.
+pub(crate) async fn registered(answers: &[&str]) -> (Folder, Server, Customer, Receiver) {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let answers = answers.iter().map(|&answer| answer.to_owned()).collect();
+    let receiver = Receiver::answering(&authority, answers).await;
+    let body = json!({"url": receiver.local_url()});
+    let registering = customer.call("POST", "/v1/webhooks", Some(body));
+    assert_eq!(registering.await.0, 201);
+    (folder, server, customer, receiver)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_is_created_shown_changed_and_removed() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -240,12 +254,7 @@ async fn a_test_event_is_signed_with_every_live_secret_and_not_listed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overlap_can_be_ended_and_test_events_are_not_listed() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, receiver) = registered(&[OK]).await;
     assert_eq!(
         customer.call("POST", "/v1/webhooks/rotate", None).await.0,
         200
@@ -283,13 +292,7 @@ async fn an_overlap_can_be_ended_and_test_events_are_not_listed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_are_listed_shown_and_retried() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority);
-    let customer = customer(&server);
-    let answers = vec![BAD.to_owned(), OK.to_owned()];
-    let receiver = Receiver::answering(&authority, answers).await;
-    let url = receiver.local_url();
-    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let (_folder, server, customer, receiver) = registered(&[BAD, OK]).await;
     let session_id = customer.start().await.unwrap();
     let list = "/v1/webhooks/deliveries";
     let row = customer.row(list, "retrying").await;
@@ -337,7 +340,7 @@ async fn deliveries_are_listed_shown_and_retried() {
         detail["payload"],
         json!(request.split_once("\r\n\r\n").unwrap().1)
     );
-    assert_eq!(detail["url"], json!(url));
+    assert_eq!(detail["url"], json!(receiver.local_url()));
 
     assert_eq!(customer.get(&format!("{list}/dlv_nothing")).await.0, 404);
     let (status, problem) = customer

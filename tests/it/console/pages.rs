@@ -30,6 +30,23 @@ async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_i
     assert_eq!((retried.status, revoked.status), (404, 404));
 }
 
+/// Registers a webhook and starts a session of a delivery. Returns the ids of the session and of the
+/// webhook delivery that its start caused.
+async fn session_with_delivery(
+    server: &Server,
+    secret: &str,
+    url: &str,
+    delivery_id: &str,
+) -> (String, String) {
+    let webhook = json!({ "url": url });
+    api(server, Method::POST, "/v1/webhooks", secret, Some(&webhook)).await;
+    let id = session(server, secret, delivery_id).await;
+    let path = "/v1/webhooks/deliveries";
+    let list = api(server, Method::GET, path, secret, None).await;
+    let delivery = list["data"][0]["id"].as_str().unwrap().to_owned();
+    (id, delivery)
+}
+
 #[test]
 fn a_tenant_never_opens_a_page_of_another_tenant() {
     let folder = Folder::new();
@@ -39,25 +56,8 @@ fn a_tenant_never_opens_a_page_of_another_tenant() {
     );
     let secret = server.key("secret");
     block_on(async {
-        let webhook = json!({ "url": "https://192.0.2.1/hook" });
-        api(
-            &server,
-            Method::POST,
-            "/v1/webhooks",
-            &secret,
-            Some(&webhook),
-        )
-        .await;
-        let id = session(&server, &secret, "ours-alone").await;
-        let list = api(
-            &server,
-            Method::GET,
-            "/v1/webhooks/deliveries",
-            &secret,
-            None,
-        )
-        .await;
-        let delivery = list["data"][0]["id"].as_str().unwrap().to_owned();
+        let url = "https://192.0.2.1/hook";
+        let (id, delivery) = session_with_delivery(&server, &secret, url, "ours-alone").await;
         let own = Visitor::sign_in(&server, &secret).await;
         let keys = own.page("/console/keys").await;
         let key_id = keys
@@ -104,25 +104,8 @@ fn stored_data_is_shown_as_text() {
     );
     let secret = key(&folder, HOSTILE, "sandbox", "secret");
     block_on(async {
-        let webhook = json!({ "url": "https://192.0.2.1/hook?'><script>alert(1)</script>" });
-        api(
-            &server,
-            Method::POST,
-            "/v1/webhooks",
-            &secret,
-            Some(&webhook),
-        )
-        .await;
-        let id = session(&server, &secret, HOSTILE).await;
-        let list = api(
-            &server,
-            Method::GET,
-            "/v1/webhooks/deliveries",
-            &secret,
-            None,
-        )
-        .await;
-        let delivery = list["data"][0]["id"].as_str().unwrap().to_owned();
+        let url = "https://192.0.2.1/hook?'><script>alert(1)</script>";
+        let (id, delivery) = session_with_delivery(&server, &secret, url, HOSTILE).await;
         let visitor = Visitor::sign_in(&server, &secret).await;
         let reflected = [
             "/console/sessions?deliveryId=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&from=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
