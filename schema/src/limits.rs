@@ -7,11 +7,13 @@
 mod personal_data;
 mod relations;
 mod retention;
+mod shares;
 mod street_map;
 mod webhooks;
 
 pub use personal_data::*;
 pub use retention::*;
+pub use shares::*;
 pub use street_map::*;
 pub use webhooks::*;
 
@@ -149,7 +151,8 @@ pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
 pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
 /// Interval of comments in an event stream (contract 9).
 pub const EVENTS_COMMENT_MS: u64 = 15_000;
-/// Maximum number of event streams of completed sessions whose past is computed at the same time.
+/// Maximum number of event streams of completed sessions whose past is computed at the same time;
+/// at most one of them is of one tenant.
 pub const FEEDS_COMPUTED_MAX: usize = 2;
 /// Maximum number of open WebSockets of one node.
 pub const NODE_SOCKETS_MAX: usize = 16_384;
@@ -163,63 +166,6 @@ pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
 pub const SOCKET_CLOSING_MS_MAX: u64 = 2_000;
 /// `Retry-After` of 429 for a session's in-flight limit, and of 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
-
-// --- The share of one node that one tenant may use ----------------------------------------------
-// A tenant is an organization in one environment. These are the defaults of the configuration's
-// section `[limits]`. A request beyond a share is refused with 429.
-
-/// Maximum number of bytes of request bodies that have arrived and are not answered: a quarter of
-/// the node's.
-pub const TENANT_IN_FLIGHT_BYTES_MAX: u64 = NODE_IN_FLIGHT_BYTES_MAX as u64 / 4;
-/// Maximum number of requests in flight.
-pub const TENANT_REQUESTS_MAX: u64 = 4_096;
-/// Maximum number of open WebSockets: a quarter of the node's.
-pub const TENANT_SOCKETS_MAX: u64 = NODE_SOCKETS_MAX as u64 / 4;
-/// Maximum number of open event streams: a quarter of the node's.
-pub const TENANT_EVENT_STREAMS_MAX: u64 = NODE_EVENT_STREAMS_MAX as u64 / 4;
-/// Maximum number of sessions in progress: a quarter of the million that fit into one node.
-pub const TENANT_LIVE_SESSIONS_MAX: u64 = 250_000;
-/// Maximum number of lists that are read at the same time. Each skips at most
-/// [`LIST_SCANNED_ROWS_MAX`] rows.
-pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
-/// Maximum number of bodies of more than [`LARGE_BODY_BYTES`] that are unpacked and decoded at the
-/// same time.
-pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
-/// Number of processors of a node per large body that it unpacks and decodes at the same time.
-pub const LARGE_BODY_PROCESSORS: usize = 2;
-/// Minimum number of large bodies that a node unpacks and decodes at the same time: more than a
-/// tenant's, so that one tenant alone cannot occupy a node.
-pub const NODE_LARGE_BODIES_AT_ONCE_MIN: usize = 2;
-/// Number of unpacked bytes above which a body or line waits for a permit and is decoded outside of
-/// the workers. Decoding this many bytes takes about half a millisecond; a minute of motion at 50
-/// Hz has about as many.
-pub const LARGE_BODY_BYTES: usize = 128 * 1024;
-/// Maximum time for which a large body waits for its permit.
-pub const LARGE_BODY_PERMIT_MS_MAX: u64 = 5_000;
-/// Time after which a thread of usual priority decodes a large body, if no thread of low priority
-/// has begun to.
-pub const LARGE_BODY_STARVED_MS: u64 = 250;
-/// Time after which a thread of usual priority repeats the decoding of a large body that is not
-/// completed.
-pub const LARGE_BODY_REPEATED_MS: u64 = 500;
-/// Maximum number of sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`]
-/// times as many.
-pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
-/// The burst factor of [`TENANT_SESSION_STARTS_PER_SEC`].
-pub const SESSION_STARTS_BURST_FACTOR: u32 = 2;
-/// Maximum number of PoDs of completed sessions that are replaced per second, each of which causes
-/// a new insight; the burst is [`POD_CHANGES_BURST_FACTOR`] times as many.
-pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
-/// The burst factor of [`TENANT_POD_CHANGES_PER_SEC`].
-pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
-/// A light tenant has fewer batches in flight than one part in this many of the node's limit.
-pub const LIGHT_TENANT_PARTS: u32 = 4;
-/// Only light tenants may use the room beyond the node's limit, which is one part in this many of
-/// that limit. So a tenant that fills a node leaves this room to the others.
-pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
-/// Minimum number of batches in the room for light tenants: two light tenants may use all of their
-/// part at the lowest limit of a node, at which a share of that limit would be small.
-pub const LIGHT_TENANT_ROOM_MIN: u32 = 2 * INGEST_BATCHES_MIN / LIGHT_TENANT_PARTS;
 
 // --- A session (contract 2, 3, 9) ---------------------------------------------------------------
 
@@ -349,6 +295,9 @@ pub const RESTART_WINDOW_MS: u64 = 60_000;
 /// Maximum number of batches that one scoring quarantines; a detector that panics at more has
 /// another fault.
 pub const SCORING_QUARANTINES_MAX: usize = 8;
+/// Number of samples after which a computation over a session's samples lets other work of its
+/// thread run: about 6 ms, and as many as one batch may have.
+pub const SAMPLES_UNTIL_YIELD: u32 = BATCH_SAMPLES_MAX as u32;
 /// Number of actors, each with a thread, that score the ended sessions of a node.
 pub const SCORING_ACTORS: usize = 2;
 /// Maximum number of sessions that a node scores at the same time. A score waits for about sixteen

@@ -68,6 +68,13 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         share_exceeded(exceeded)
     })?;
     let permit = call.state.connections.events.take(tenant)?;
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")));
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    response.insert_header((ACCEL_BUFFERING, HeaderValue::from_static("no")));
+    if call.http.method() == Method::HEAD {
+        return Ok(response.finish());
+    }
     // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);
     let ended = match &row.end {
@@ -82,13 +89,6 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         .is_some_and(|ended| last_sent >= ended.end_id())
     {
         return Ok(HttpResponse::NoContent().finish());
-    }
-    let mut response = HttpResponse::Ok();
-    response.insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")));
-    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
-    response.insert_header((ACCEL_BUFFERING, HeaderValue::from_static("no")));
-    if call.http.method() == Method::HEAD {
-        return Ok(response.finish());
     }
     let every = Duration::from_millis(EVENTS_COMMENT_MS);
     let mut comments = interval_at(Instant::now() + every, every);

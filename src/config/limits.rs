@@ -34,6 +34,9 @@ pub struct Limits {
     /// PoDs of completed sessions replaced per second; the burst is ten times as many.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_pod_changes_per_second: u32,
+    /// Bytes of telemetry stored per second; the burst is those of 30 seconds.
+    #[serde(deserialize_with = "words::whole_number")]
+    pub tenant_stored_bytes_per_second: u64,
 }
 
 impl Default for Limits {
@@ -48,6 +51,7 @@ impl Default for Limits {
             tenant_lists: shares.lists,
             tenant_session_starts_per_second: shares.session_starts_per_sec,
             tenant_pod_changes_per_second: shares.pod_changes_per_sec,
+            tenant_stored_bytes_per_second: shares.stored_bytes_per_sec,
         }
     }
 }
@@ -65,6 +69,7 @@ impl Limits {
             lists: self.tenant_lists,
             session_starts_per_sec: self.tenant_session_starts_per_second,
             pod_changes_per_sec: self.tenant_pod_changes_per_second,
+            stored_bytes_per_sec: self.tenant_stored_bytes_per_second,
         }
     }
 }

@@ -18,8 +18,9 @@ pub struct Log {
 impl Default for Log {
     fn default() -> Self {
         Self {
-            // The web server logs its threads at `info`, which operators do not need.
-            filter: "info,actix_server=warn".into(),
+            // The web server logs its threads at `info`, which operators do not need, and each
+            // malformed request at `error`, so that anybody could fill the log.
+            filter: "info,actix_server=warn,actix_http=off".into(),
         }
     }
 }

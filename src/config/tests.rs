@@ -211,6 +211,7 @@ fn a_value_of_another_type_is_an_error_that_names_the_key() {
         ("limits", "tenant_lists"),
         ("limits", "tenant_session_starts_per_second"),
         ("limits", "tenant_pod_changes_per_second"),
+        ("limits", "tenant_stored_bytes_per_second"),
     ] {
         let values = [
             "0.4", "1.0", "true", "false", "-1", "\"0.4\"", "\"true\"", "[1]",

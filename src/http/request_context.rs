@@ -302,6 +302,10 @@ pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
             Code::TenantPodChanges,
             "Your organization replaces PoDs of completed sessions too fast.",
         ),
+        Share::StoredBytes => (
+            Code::TenantStoredBytes,
+            "Your organization stores telemetry too fast.",
+        ),
     };
     Problem::new(code, detail).retry_after_sec(exceeded.retry_after_sec)
 }
@@ -369,7 +373,7 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, its payload is lost, or no webhook is registered.",
+            "The delivery was superseded or cancelled, has had 100 attempts, its payload is lost, or no webhook is registered.",
         )),
     }
 }

@@ -35,9 +35,9 @@ use std::net::IpAddr;
 
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::later;
-use porchlight_schema::limits::ATTEMPT_MS_MAX;
 #[cfg(doc)]
 use porchlight_schema::limits::HELD_MS_MAX;
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, DELIVERY_ATTEMPTS_MAX};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,13 @@ impl Queued {
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting | State::Held)
+    }
+
+    /// Returns whether a person may request one more attempt, as far as the number of attempts is
+    /// concerned.
+    #[must_use]
+    pub fn has_attempts_left(&self) -> bool {
+        self.attempts < DELIVERY_ATTEMPTS_MAX
     }
 
     /// Returns the time since which the message has been held by an endpoint that was paused at

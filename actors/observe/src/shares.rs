@@ -25,6 +25,8 @@ label! {
         SessionStarts = "session_starts",
         /// Replaced PoDs of completed sessions per second.
         PodChanges = "pod_changes",
+        /// Bytes of telemetry stored per second.
+        StoredBytes = "stored_bytes",
     }
 }
 

@@ -213,9 +213,13 @@ impl DeliveryRow {
 
     /// Returns whether a customer whose endpoint is `current` may request another attempt. A
     /// message that was cancelled because it was held for too long may be sent; a message that
-    /// waited for a deleted endpoint may not.
+    /// waited for a deleted endpoint may not, nor may one that has had
+    /// [`DELIVERY_ATTEMPTS_MAX`](porchlight_schema::limits::DELIVERY_ATTEMPTS_MAX) attempts.
     #[must_use]
     pub fn may_be_retried(&self, current: Option<EndpointId>) -> bool {
+        if !self.queued.has_attempts_left() {
+            return false;
+        }
         match self.queued.state {
             State::Superseded => false,
             State::Waiting | State::Held => current == Some(self.endpoint_id),
@@ -294,7 +298,8 @@ pub enum RetryOutcome {
     Requested,
     /// The delivery does not exist.
     Unknown,
-    /// The delivery is superseded or cancelled, its body is lost, or there is no endpoint.
+    /// The delivery is superseded or cancelled, its body is lost, it has had too many attempts, or
+    /// there is no endpoint.
     Refused,
     /// The session of the message is restricted.
     Restricted,

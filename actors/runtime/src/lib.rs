@@ -12,3 +12,4 @@ pub mod shares;
 mod stored;
 pub mod timers;
 pub mod webhook;
+mod yielding;

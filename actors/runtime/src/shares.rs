@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
-use porchlight_core::shares::{ShareLimits, TokenBucket};
+use porchlight_core::shares::{Allowance, ShareLimits, TokenBucket};
 use porchlight_observe::shares::{Share, ShareMetrics};
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::session::Tenant;
@@ -49,7 +49,10 @@ pub struct TenantUsage {
     batches: AtomicU32,
     session_starts: Option<Mutex<TokenBucket>>,
     pod_changes: Option<Mutex<TokenBucket>>,
+    stored_bytes: Option<Mutex<Allowance>>,
     large_bodies: LargeBodies,
+    /// Held while the past of an event stream is computed.
+    feed: tokio::sync::Mutex<()>,
 }
 
 /// A part of a tenant's share, which is returned when the permit is dropped.
@@ -108,6 +111,7 @@ fn limit_of(limits: &ShareLimits, share: Share) -> u64 {
         Share::Lists => limits.lists,
         Share::SessionStarts => u64::from(limits.session_starts_per_sec),
         Share::PodChanges => u64::from(limits.pod_changes_per_sec),
+        Share::StoredBytes => limits.stored_bytes_per_sec,
     }
 }
 
@@ -119,7 +123,9 @@ impl TenantUsage {
             batches: AtomicU32::new(0),
             session_starts: limits.session_starts().map(Mutex::new),
             pod_changes: limits.pod_changes().map(Mutex::new),
+            stored_bytes: limits.stored_bytes().map(Mutex::new),
             large_bodies: LargeBodies::new(Arc::clone(large_bodies)),
+            feed: tokio::sync::Mutex::default(),
         }
     }
 
@@ -189,6 +195,11 @@ impl TenantUsage {
         self.large_bodies.acquire().await
     }
 
+    /// Waits until no other past of an event stream of this tenant is computed.
+    pub(crate) async fn turn_to_compute_feed(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.feed.lock().await
+    }
+
     /// Batches between their last byte and their acknowledgement.
     pub(crate) fn batches(&self) -> &AtomicU32 {
         &self.batches
@@ -214,6 +225,28 @@ impl TenantUsage {
     /// Returns an error if the tenant replaces more of them in a second than it may.
     pub(crate) fn change_pod(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
         take(self.pod_changes.as_ref(), Share::PodChanges, uptime_ms)
+    }
+
+    /// Checks at `uptime_ms` that the tenant may store more telemetry.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tenant stored more bytes than it may by now.
+    pub(crate) fn check_stored_bytes(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
+        let Some(allowance) = &self.stored_bytes else {
+            return Ok(());
+        };
+        let mut allowance = allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = allowance.check(uptime_ms.max(0).unsigned_abs());
+        checked.map_err(|wait_ms| exceeded(Share::StoredBytes, wait_ms.div_ceil(1_000)))
+    }
+
+    /// Counts bytes of telemetry that were stored at `uptime_ms`.
+    pub(crate) fn add_stored_bytes(&self, uptime_ms: i64, bytes: usize) {
+        if let Some(allowance) = &self.stored_bytes {
+            let mut allowance = allowance.lock().unwrap_or_else(PoisonError::into_inner);
+            allowance.spend(uptime_ms.max(0).unsigned_abs(), bytes as u64);
+        }
     }
 }
 
@@ -306,6 +339,25 @@ mod tests {
         assert!(permits.iter().all(Result::is_ok));
         assert!(usage.add_bytes(usize::MAX / 2).is_ok());
         assert!((0..10_000).all(|_| usage.start_session(0).is_ok()));
+    }
+
+    #[test]
+    fn a_tenant_stores_no_more_until_the_time_has_paid_for_it() {
+        let limits = ShareLimits {
+            stored_bytes_per_sec: 100,
+            ..ShareLimits::default()
+        };
+        let shares = shares(limits);
+        let usage = shares.of(tenant(1));
+        assert!(usage.check_stored_bytes(0).is_ok());
+        usage.add_stored_bytes(0, 3_250);
+        let refused = usage.check_stored_bytes(0).unwrap_err();
+        assert_eq!(
+            (refused.share, refused.retry_after_sec),
+            (Share::StoredBytes, 3)
+        );
+        assert!(shares.of(tenant(2)).check_stored_bytes(0).is_ok());
+        assert!(usage.check_stored_bytes(3_000).is_ok());
     }
 
     #[test]

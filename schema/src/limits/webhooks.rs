@@ -60,6 +60,12 @@ pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;
 pub const ANSWER_HEADERS_KEPT_BYTES_MAX: usize = 4 * 1024;
 /// Maximum number of an endpoint's lanes in memory; the rest of the outbox waits in the store.
 pub const ENDPOINT_LANES_MAX: usize = 1_024;
+/// Maximum number of attempts after which a person may request one more attempt of a message. The
+/// log of attempts has at most one entry more than this: up to 6 KB each.
+pub const DELIVERY_ATTEMPTS_MAX: u32 = 100;
+/// Maximum number of attempts of a message that are read. Versions without
+/// [`DELIVERY_ATTEMPTS_MAX`] have stored more.
+pub const DELIVERY_ATTEMPTS_READ_MAX: usize = 1_000;
 /// Maximum number of messages that one bulk retry selects (contract 9).
 pub const RETRY_BY_FILTER_MAX: usize = 10_000;
 /// Maximum value of the metrics that count waiting messages.

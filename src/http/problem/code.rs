@@ -157,6 +157,8 @@ codes! {
     TenantSessionStarts = TOO_MANY_REQUESTS, "tenant_session_starts", "Sessions started too fast";
     /// The organization replaces too many PoDs of completed sessions per second.
     TenantPodChanges = TOO_MANY_REQUESTS, "tenant_pod_changes", "PoDs replaced too fast";
+    /// The organization stores more telemetry per second than one server takes from it.
+    TenantStoredBytes = TOO_MANY_REQUESTS, "tenant_stored_bytes", "Telemetry stored too fast";
     /// The session has too many open connections.
     TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";
     /// The service failed in a way that has no code of its own.

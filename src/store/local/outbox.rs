@@ -112,7 +112,8 @@ impl<E: Engine> Outbox for LocalStore<E> {
     }
 
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        self.read_inline(|read| deliveries::find(read, tenant, id))
+        self.read_rows(move |read| deliveries::find(read, tenant, id))
+            .await
     }
 
     async fn request_retry(

@@ -190,7 +190,8 @@ pub(crate) fn newest(
 }
 
 /// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions,
-/// needs no read of its batches.
+/// needs no read of its batches. For another session, only the keys up to its last missing number
+/// are read.
 pub(crate) fn acknowledged(
     read: &dyn Read,
     session_id: SessionId,
@@ -202,15 +203,25 @@ pub(crate) fn acknowledged(
         acknowledged.next_seq = head.highest.map_or(0, |highest| highest.saturating_add(1));
         return Ok(acknowledged);
     }
-    let mut scan = Scan::journal(range(session_id), ACKNOWLEDGED_STEP_ROWS);
-    scan.bytes_max = JOURNAL_READ_BYTES_MAX;
+    let mut scan = Scan {
+        space: Space::Journal,
+        ..Scan::keys(range(session_id), ACKNOWLEDGED_STEP_ROWS)
+    };
+    let mut missing = head.missing;
     loop {
         let rows = read.rows(&scan)?;
         let Some(last) = rows.last() else {
             return Ok(acknowledged);
         };
         for row in &rows {
-            acknowledged.push(seq_of(&row.key)?, ranges_max);
+            let seq = seq_of(&row.key)?;
+            missing = missing.saturating_sub(seq.saturating_sub(acknowledged.next_seq));
+            acknowledged.push(seq, ranges_max);
+        }
+        if missing == 0 {
+            let next_seq = head.highest.map_or(0, |highest| highest.saturating_add(1));
+            acknowledged.next_seq = acknowledged.next_seq.max(next_seq);
+            return Ok(acknowledged);
         }
         scan.range = range(session_id).after(&last.key);
     }

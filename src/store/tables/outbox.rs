@@ -17,6 +17,7 @@ use porchlight_core::webhook::{
 use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_ports::{DeliveryRow, MessageBody, StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::DELIVERY_ATTEMPTS_READ_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -379,7 +380,8 @@ fn remove_stale_rows(
 
 /// Returns the finished attempts of a message.
 pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, AttemptResult)>> {
-    read.rows(&Scan::state(attempts_range(id), usize::MAX))?
+    let scan = Scan::state(attempts_range(id), DELIVERY_ATTEMPTS_READ_MAX);
+    read.rows(&scan)?
         .iter()
         .filter_map(|row| {
             let number = u32::from_be_bytes(*row.key.last_chunk::<4>()?);

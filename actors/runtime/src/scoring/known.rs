@@ -18,6 +18,7 @@ use porchlight_schema::ids::SessionId;
 
 use super::reads;
 use super::replay::{READ_BATCHES, apply, replay};
+use crate::yielding::Yielding;
 
 /// One in this many sessions is checked against a replay; every session in debug builds.
 const CHECK_INTERVAL: u32 = if cfg!(debug_assertions) { 1 } else { 1_000 };
@@ -82,13 +83,17 @@ async fn replay_known(
 ) -> Result<Option<Replayed>, StoreError> {
     let next_seq = live.next_seq;
     let mut replay = Replay::with_events(context, live);
-    let mut from_seq = 0;
+    let (mut from_seq, mut yielding) = (0, Yielding::default());
     while from_seq < next_seq {
         let page = store.read(session_id, from_seq, READ_BATCHES).await?;
         let Some(last) = page.last() else { break };
         from_seq = last.seq.saturating_add(1);
-        if apply(&page, |entry| replay.batch(entry.seq, &entry.batch)).is_err() {
-            return Ok(None);
+        for entry in &page {
+            let applied = apply(entry, |entry| replay.batch(entry.seq, &entry.batch));
+            if applied.is_err() {
+                return Ok(None);
+            }
+            yielding.after(entry.batch.samples()).await;
         }
     }
     if from_seq != next_seq {

@@ -11,6 +11,8 @@ use porchlight_ports::{JournalEntry, Note, Store, StoreError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 
+use crate::yielding::Yielding;
+
 /// The number of batches read from the journal per query.
 pub(super) const READ_BATCHES: usize = 256;
 
@@ -47,22 +49,25 @@ async fn replay_without<'c>(
     quarantined: &BTreeSet<u32>,
 ) -> Result<Result<Replay<'c>, PanickingBatch>, StoreError> {
     let mut replay = Replay::new(context);
-    let mut from_seq = 0;
+    let (mut from_seq, mut yielding) = (0, Yielding::default());
     loop {
         let page = store.read(session_id, from_seq, READ_BATCHES).await?;
         let Some(last) = page.last() else {
             return Ok(Ok(replay));
         };
         from_seq = last.seq.saturating_add(1);
-        let applied = apply(&page, |entry| {
-            if quarantined.contains(&entry.seq) {
-                replay.quarantined(entry.seq);
-            } else {
-                replay.batch(entry.seq, &entry.batch);
+        for entry in &page {
+            let applied = apply(entry, |entry| {
+                if quarantined.contains(&entry.seq) {
+                    replay.quarantined(entry.seq);
+                } else {
+                    replay.batch(entry.seq, &entry.batch);
+                }
+            });
+            if let Err(panicking) = applied {
+                return Ok(Err(panicking));
             }
-        });
-        if let Err(panicking) = applied {
-            return Ok(Err(panicking));
+            yielding.after(entry.batch.samples()).await;
         }
     }
 }
@@ -73,17 +78,14 @@ pub(super) struct PanickingBatch {
     seq: u32,
 }
 
-/// Applies batches one by one, up to the first that causes a panic.
+/// Applies a batch, unless a detector panics at it.
 pub(super) fn apply(
-    page: &[JournalEntry],
-    mut one: impl FnMut(&JournalEntry),
+    entry: &JournalEntry,
+    one: impl FnOnce(&JournalEntry),
 ) -> Result<(), PanickingBatch> {
-    for entry in page {
-        // The half-changed state is discarded.
-        catch_unwind(AssertUnwindSafe(|| one(entry)))
-            .map_err(|_panic| PanickingBatch { seq: entry.seq })?;
-    }
-    Ok(())
+    // The half-changed state is discarded.
+    catch_unwind(AssertUnwindSafe(|| one(entry)))
+        .map_err(|_panic| PanickingBatch { seq: entry.seq })
 }
 
 #[cfg(test)]
@@ -100,14 +102,15 @@ mod tests {
             received_at: TimestampMs(0),
             batch: BatchBuilder::default().pack(),
         };
-        let page: Vec<_> = [3, 4, 7, 8].map(entry).into();
+        let page = [3, 4, 7, 8].map(entry);
         let mut applied = Vec::new();
-        let outcome = apply(&page, |entry| {
-            assert_ne!(entry.seq, 7, "an ordered panic");
-            applied.push(entry.seq);
+        let outcome = page.iter().try_for_each(|entry| {
+            apply(entry, |entry| {
+                assert_ne!(entry.seq, 7, "an ordered panic");
+                applied.push(entry.seq);
+            })
         });
         assert_eq!(outcome, Err(PanickingBatch { seq: 7 }));
         assert_eq!(applied, [3, 4]);
-        assert_eq!(apply(&page, |_| {}), Ok(()));
     }
 }

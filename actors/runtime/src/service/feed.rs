@@ -15,8 +15,9 @@ use tokio::sync::Semaphore;
 
 use super::Service;
 use crate::registry::Watch;
+use crate::yielding::Yielding;
 
-/// The number of batches per read of the journal. Other requests run between reads.
+/// The number of batches per read of the journal.
 const READ_BATCHES: usize = 32;
 
 /// The state of a session's feed.
@@ -100,8 +101,10 @@ impl Service {
         end: &SessionEnd,
     ) -> StoreResult<FeedChanges> {
         // Each computation takes as long as a scoring, so only a few run concurrently and the
-        // others wait.
+        // others wait: those of one tenant for each other, and then at most one of each tenant.
         static COMPUTATIONS: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
+        let usage = self.usage(row.start.tenant);
+        let _turn = usage.turn_to_compute_feed().await;
         let _permit = COMPUTATIONS
             .acquire()
             .await
@@ -136,7 +139,7 @@ impl Service {
         session_id: SessionId,
         mut feed: Feed<'_>,
     ) -> StoreResult<Result<FeedChanges, u32>> {
-        let (mut from_seq, mut last) = (0, 0);
+        let (mut from_seq, mut last, mut yielding) = (0, 0, Yielding::default());
         loop {
             let page = self
                 .store()
@@ -150,8 +153,8 @@ impl Service {
                 if catch_unwind(AssertUnwindSafe(apply)).is_err() {
                     return Ok(Err(entry.seq));
                 }
+                yielding.after(entry.batch.samples()).await;
             }
-            tokio::task::yield_now().await;
         }
         Ok(catch_unwind(AssertUnwindSafe(|| feed.finish())).map_err(|_panic| last))
     }

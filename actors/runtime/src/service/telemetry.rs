@@ -147,6 +147,7 @@ impl Service {
             Owner::Remote(remote) => Counted::Remote(Arc::clone(&remote.state)),
             Owner::Ended => Counted::Ended(target.session_id),
         };
+        self.check_stored_bytes(&target.usage)?;
         self.registry().admission().admit(&target.usage, counted)
     }
 
@@ -192,9 +193,18 @@ impl Service {
     /// Returns an error if the tenant or the node has too much in flight, or if the node is
     /// stopping.
     pub fn reserve(&self, usage: &Arc<TenantUsage>, bytes: usize) -> Result<Permit, AdmitError> {
+        self.check_stored_bytes(usage)?;
         let mut permit = self.registry().admission().admit_body(usage)?;
         permit.grow(bytes)?;
         Ok(permit)
+    }
+
+    fn check_stored_bytes(&self, usage: &TenantUsage) -> Result<(), AdmitError> {
+        let uptime_ms = self.registry().ports().clock.uptime_ms();
+        usage.check_stored_bytes(uptime_ms).map_err(|exceeded| {
+            Metrics::get().on_batch(BatchOutcome::TenantFull);
+            exceeded.into()
+        })
     }
 
     /// Takes a batch. When this returns successfully, the batch is durable (or was before).
@@ -252,6 +262,8 @@ impl Service {
             Appended::New => {
                 metrics.samples.increment(u64::from(samples));
                 metrics.bytes.increment(bytes as u64);
+                let uptime_ms = registry.ports().clock.uptime_ms();
+                target.usage.add_stored_bytes(uptime_ms, bytes);
                 Ok(())
             }
             Appended::Repeated => Ok(()),

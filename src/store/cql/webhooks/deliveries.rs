@@ -9,6 +9,7 @@ use porchlight_ports::{
     DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::limits::DELIVERY_ATTEMPTS_READ_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -24,8 +25,6 @@ use crate::damage::{BODY, readable};
 const EXAMINED_ROWS_MAX: usize = 5_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;
-/// The maximum number of a message's attempts that are read, scheduled and requested ones.
-const ATTEMPTS_MAX: usize = 10_000;
 
 /// Ids from the first (inclusive) to the second (exclusive).
 type Ids = (MessageId, MessageId);
@@ -265,7 +264,7 @@ impl Inner {
         let statement = &self.db.statements.attempts_get;
         let attempts: Vec<(i32, Vec<u8>)> = self
             .db
-            .rows(statement, (id.as_slice(),), ATTEMPTS_MAX)
+            .rows(statement, (id.as_slice(),), DELIVERY_ATTEMPTS_READ_MAX)
             .await?;
         let attempts = attempts.iter().map(|(attempt, data)| {
             let report: AttemptResult = decode("attempts", data)?;

@@ -131,11 +131,13 @@ impl EndpointMachine {
             return;
         }
         if let Some(request) = manual_retry {
-            let message = read.manual.filter(|message| match message.state {
+            let may_be_sent = |message: &Queued| match message.state {
                 State::Waiting | State::Held | State::Failed | State::Cancelled => true,
                 State::Delivered => request.again,
                 State::Superseded => false,
-            });
+            };
+            let message = read.manual.filter(may_be_sent);
+            let message = message.filter(Queued::has_attempts_left);
             let Some(message) = message else {
                 let change = Change {
                     manual_done: Some(request),

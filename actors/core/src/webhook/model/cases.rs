@@ -1,6 +1,6 @@
 //! Individual cases in the model: schedules, shares, pauses, and receivers that hang.
 
-use porchlight_schema::limits::ATTEMPT_SLOW_MS;
+use porchlight_schema::limits::{ATTEMPT_SLOW_MS, DELIVERY_ATTEMPTS_MAX};
 
 use super::*;
 
@@ -362,6 +362,20 @@ fn a_manual_attempt_is_made_at_once_during_a_pause() {
     world.apply(Op::Mode(Mode::Sending));
     world.run_until(world.now.plus_ms(1_000));
     assert_eq!(states(&world)[2], (State::Delivered, 2));
+    assert!(world.hand.is_empty());
+}
+
+#[test]
+fn the_attempts_of_a_message_are_bounded() {
+    let mut world = World::new(Policy::default());
+    world.apply(Op::Receive(Receiver::Fails));
+    world.apply(Op::Enqueue(1));
+    for _ in 0..2 * DELIVERY_ATTEMPTS_MAX {
+        world.apply(Op::Manual(0));
+        world.run_until(world.now.plus_ms(1_000));
+    }
+    let attempts = world.messages.values().map(|message| message.attempts);
+    assert!(attempts.eq([DELIVERY_ATTEMPTS_MAX]));
     assert!(world.hand.is_empty());
 }
 
