@@ -362,6 +362,35 @@ async fn live_sessions_are_limited_per_tenant() {
 }
 
 #[actix::test]
+async fn stored_telemetry_is_rate_limited_per_tenant() {
+    let limits = ShareLimits {
+        stored_bytes_per_sec: 1,
+        ..ShareLimits::default()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let session = server.start_session().await;
+    let send = async |seq| {
+        let path = telemetry(&session.id);
+        server.post(&path, &session.token, &batch(seq)).await
+    };
+    // The size of a batch is known once it is stored, so one batch may exceed the rate.
+    assert_eq!(send(0).await.status, 202);
+    send(1).await.is_problem(429, "tenant_stored_bytes");
+    let other = server
+        .post("/v1/sessions/start", &server.keys.other, &start_body())
+        .await;
+    let path = telemetry(other.json["sessionId"].as_str().unwrap());
+    let accepted = server.post(&path, &server.keys.other, &batch(0)).await;
+    assert_eq!(accepted.status, 202);
+    // A repeated batch is not stored again, so it costs nothing once the debt is paid.
+    server.clock.advance_min(25);
+    for _ in 0..2 {
+        assert_eq!(send(0).await.status, 202);
+    }
+    server.stop().await;
+}
+
+#[actix::test]
 async fn session_starts_and_pod_changes_are_rate_limited_per_tenant() {
     let limits = ShareLimits {
         session_starts_per_sec: 1,

@@ -279,6 +279,7 @@ impl Drop for SharePermit {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
 
@@ -339,6 +340,18 @@ mod tests {
         assert!(permits.iter().all(Result::is_ok));
         assert!(usage.add_bytes(usize::MAX / 2).is_ok());
         assert!((0..10_000).all(|_| usage.start_session(0).is_ok()));
+    }
+
+    #[test]
+    fn the_feeds_of_one_tenant_are_computed_one_at_a_time() {
+        let shares = shares(ShareLimits::default());
+        let [one, other] = [1, 2].map(|number| shares.of(tenant(number)));
+        let first = one.turn_to_compute_feed().now_or_never();
+        assert!(first.is_some());
+        assert!(one.turn_to_compute_feed().now_or_never().is_none());
+        assert!(other.turn_to_compute_feed().now_or_never().is_some());
+        drop(first);
+        assert!(one.turn_to_compute_feed().now_or_never().is_some());
     }
 
     #[test]
