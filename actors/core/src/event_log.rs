@@ -32,6 +32,12 @@ pub struct EventLog {
 }
 
 impl EventLog {
+    /// Returns whether an event of this type is open.
+    #[must_use]
+    pub fn is_open(&self, event_type: EventType) -> bool {
+        self.open[event_type as usize] != 0
+    }
+
     /// Returns the open event of this type.
     #[must_use]
     pub fn open_event(&self, event_type: EventType) -> Option<&Event> {

@@ -179,24 +179,17 @@ impl Intake {
         } else {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         }
-        let may_emit_early = newest_ms >= self.early_from_ms;
         if let Sample::Imu(imu) = sample {
             let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
-            if may_emit_early {
-                self.emit_windows(self.passed_by_all_ms(), sink);
-            }
+            self.emit_early(sink);
             return counts;
         }
         let since_ms = self.passed_ms[kind as usize].ms();
         // The sample does not belong to any of the windows that it completes; they are emitted
         // first, so that few windows wait.
         self.passed_ms[kind as usize].raise(place_ms);
-        // A time has not been passed by all kinds if this kind has not passed it.
-        if may_emit_early && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind))
-        {
-            self.emit_windows(self.passed_by_all_ms(), sink);
-        }
+        self.emit_early(sink);
         if !measures(kind) {
             self.slot_of_any_kind_at(place_ms);
         }
@@ -239,14 +232,21 @@ impl Intake {
         !back && !lags
     }
 
-    /// Returns the time that every measuring kind received so far has passed.
-    fn passed_by_all_ms(&self) -> u32 {
-        let passed = self.passed_ms.iter().take(MEASURING_KINDS);
-        // The value of a kind that has not reported wraps around to more than any time.
-        let least_ms = passed.fold(u32::MAX, |least_ms, kind| {
-            least_ms.min(kind.0.wrapping_sub(1))
+    /// Emits the windows that every measuring kind received so far has passed.
+    fn emit_early(&mut self, sink: &mut impl FnMut(&Window)) {
+        if self.newest_ms < Some(self.early_from_ms) {
+            return;
+        }
+        let end_ms = self.next_ms.saturating_add(WINDOW_MS);
+        let mut kinds = self.passed_ms.iter().take(MEASURING_KINDS);
+        let until_ms = kinds.try_fold(u32::MAX, |until_ms, kind| {
+            // The value of a kind that has not reported wraps around to more than any time.
+            let passed_ms = kind.0.wrapping_sub(1);
+            (passed_ms >= end_ms).then_some(until_ms.min(passed_ms))
         });
-        if least_ms == u32::MAX { 0 } else { least_ms }
+        if let Some(until_ms) = until_ms.filter(|&until_ms| until_ms < u32::MAX) {
+            self.emit_all(until_ms, sink);
+        }
     }
 
     /// Takes a sample of any kind but `imu`. `since_ms` is the time of its kind's last sample.

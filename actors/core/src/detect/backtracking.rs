@@ -83,8 +83,7 @@ impl Detector for BacktrackingDetector {
         if dropped_off_ms.is_some_and(|ms| ms >= left_ms) {
             self.mark_drop_off(context, log);
         }
-        let changes_floor = log.open_event(EventType::Stairs).is_some()
-            || log.open_event(EventType::Elevator).is_some();
+        let changes_floor = log.is_open(EventType::Stairs) || log.is_open(EventType::Elevator);
         if changes_floor {
             self.end_retrace(context, log);
             self.trail = Trail::default();
@@ -104,8 +103,8 @@ impl Detector for BacktrackingDetector {
             return;
         }
         // Behind a wall a fix may be off by far more than it claims.
-        let has_bad_reception = log.open_event(EventType::GpsDegraded).is_some()
-            || log.open_event(EventType::GpsLost).is_some();
+        let has_bad_reception =
+            log.is_open(EventType::GpsDegraded) || log.is_open(EventType::GpsLost);
         let gait = observation.gait;
         self.has_body |= gait.is_measured;
         if gait.log_odds < -REST_LOG_ODDS {

@@ -36,6 +36,10 @@ impl CounterLag {
     pub(crate) fn observe(&mut self, counts: bool, walks: Option<bool>) {
         self.walked = self.walked << 1 | u16::from(walks == Some(true));
         self.rested = self.rested << 1 | u16::from(walks == Some(false));
+        // On a phone without another sign nothing is compared.
+        if self.walked | self.rested == 0 {
+            return;
+        }
         let (same, other) = if counts {
             (self.walked, self.rested)
         } else {

@@ -175,8 +175,8 @@ impl Decoder {
         mut commit: impl FnMut(&KeptFrame, State),
     ) {
         if self.open.len() == DEPTH {
-            self.prune();
-            self.commit(1, &mut commit);
+            let oldest = self.prune();
+            self.commit(1, oldest, &mut commit);
         }
         let entry_cost = if is_unseen {
             self.exclude_hopeless_drive();
@@ -192,7 +192,7 @@ impl Decoder {
                 commit(&second.frame, State::of(self.best));
                 self.open.clear();
             } else {
-                self.commit(self.open.len(), &mut commit);
+                self.commit(self.open.len(), self.best, &mut commit);
             }
         }
         let (reached, back_pointers) = by_best.unwrap_or_else(|| self.step(entry_cost));
@@ -214,9 +214,10 @@ impl Decoder {
             back: back_pointers,
             states: ALL_STATES,
         });
-        if by_best.is_none() {
-            let agreed = self.agreed_seconds();
-            self.commit(agreed, &mut commit);
+        if by_best.is_none()
+            && let Some((agreed, state)) = self.agreed_seconds()
+        {
+            self.commit(agreed, state, &mut commit);
         }
     }
 
@@ -281,35 +282,33 @@ impl Decoder {
 
     /// Decides all open seconds, because no later second follows them directly.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
-        self.commit(self.open.len(), &mut commit);
+        self.commit(self.open.len(), self.best, &mut commit);
         self.scores = [0.0; STATES];
         self.best = 0;
     }
 
     /// Returns how many of the oldest open seconds have the same state in every course that leads
-    /// to the newest.
-    fn agreed_seconds(&mut self) -> usize {
-        let Some((newest, older)) = self.open.split_last_mut() else {
-            return 0;
-        };
+    /// to the newest, and the state of the last of them.
+    fn agreed_seconds(&mut self) -> Option<(usize, u8)> {
+        let (newest, older) = self.open.split_last_mut()?;
         let mut states = newest.back.all_before();
         for (place, second) in older.iter_mut().enumerate().rev() {
             if second.states == states {
                 // The older seconds have not changed either.
-                return 0;
+                return None;
             }
             second.states = states;
             if states.is_power_of_two() {
-                return place + 1;
+                return Some((place + 1, states.trailing_zeros() as u8));
             }
             states = second.back.before_all(states);
         }
-        0
+        None
     }
 
     /// Discards the courses that contradict the best one in the second that is decided next, if
-    /// the courses do not agree on it.
-    fn prune(&mut self) {
+    /// the courses do not agree on it. Returns its state.
+    fn prune(&mut self) -> u8 {
         let mut courses = [0_u8, 1, 2, 3, 4];
         for place in (1..self.open.len()).rev() {
             for state in &mut courses {
@@ -322,6 +321,7 @@ impl Decoder {
                 *score -= IMPOSSIBLE;
             }
         }
+        best
     }
 
     fn before(&self, place: usize, state: u8) -> u8 {
@@ -330,18 +330,16 @@ impl Decoder {
             .map_or(0, |second| second.back.before(state))
     }
 
-    /// Decides the oldest `count` seconds with their states on the best course.
-    fn commit(&mut self, count: usize, commit: &mut impl FnMut(&KeptFrame, State)) {
-        if count == 0 {
-            return;
-        }
-        let mut state = self.best;
+    /// Decides the oldest `count` seconds with their states on the best course, which is in `state`
+    /// in the last of them.
+    fn commit(&mut self, count: usize, mut state: u8, commit: &mut impl FnMut(&KeptFrame, State)) {
         let mut decided = [0_u8; DEPTH];
-        for (decided, second) in decided.iter_mut().zip(self.open.iter()).rev() {
+        let seconds = self.open.get(..count).unwrap_or_default();
+        for (decided, second) in decided.iter_mut().zip(seconds).rev() {
             *decided = state;
             state = second.back.before(state);
         }
-        for (second, &state) in self.open.iter().zip(&decided).take(count) {
+        for (second, &state) in seconds.iter().zip(&decided) {
             commit(&second.frame, State::of(state));
         }
         self.open.drop_first(count);

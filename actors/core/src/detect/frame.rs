@@ -75,7 +75,7 @@ const COUNTER_SHARE: f32 = 0.5;
 /// Returns the value that `as` truncates to the nearest whole number. `f32::round` is a call where
 /// the processor has no instruction for it, and five calls would be a fifth of a second's cost.
 fn rounded(value: f32) -> f32 {
-    value + if value < 0.0 { -0.5 } else { 0.5 }
+    value + 0.5_f32.copysign(value)
 }
 
 impl KeptFrame {
@@ -243,6 +243,12 @@ impl KeptFrame {
     #[inline]
     pub(super) fn speed_mps(&self) -> Option<f32> {
         self.has(HAS_SPEED).then(|| f32::from(self.speed) / 100.0)
+    }
+
+    /// Returns whether the slope of the height or its error is other than 0.
+    #[inline]
+    pub(super) fn has_slope(&self) -> bool {
+        self.rate != 0 || self.rate_error != 0
     }
 
     /// Returns the slope of the height around the second, to 1 mm/s.

@@ -130,12 +130,18 @@ impl Detector for GateDetector {
             .dropped_off_ms
             .filter(|&ms| ms >= left_ms.max(self.approach.since_ms()));
         let swing_m = self.pressure_swing_m(observation);
-        self.track_vehicle(observation);
-        self.record_places(observation);
-        let climbs = [EventType::Stairs, EventType::Elevator];
-        let is_climbing = climbs.iter().any(|&one| log.open_event(one).is_some());
-        self.approach.observe(observation, is_climbing);
-        self.handle_climb(context, log);
+        let has_fix = observation.window.last_fix().is_some();
+        if has_fix {
+            self.track_vehicle(observation);
+            self.record_places(observation);
+        }
+        let is_climbing = log.is_open(EventType::Stairs) || log.is_open(EventType::Elevator);
+        if has_fix {
+            self.approach.observe(observation, is_climbing);
+        }
+        if is_climbing {
+            self.handle_climb(context, log);
+        }
         let gait = observation.gait.log_odds;
         self.add_evidence(t_ms, &observation.gait);
         if gait > GATE_GAIT_LOG_ODDS {
@@ -152,7 +158,7 @@ impl Detector for GateDetector {
             let since_ms = core::mem::take(&mut self.change).since_ms;
             self.begin_rest(context, observation, since_ms, log);
         }
-        let is_silent = self.is_silent(observation);
+        let is_silent = self.pause.is_some() && self.is_silent(observation);
         if let Some(pause) = &mut self.pause {
             pause.observe(observation, swing_m, is_silent);
             if let Some((t_ms, place, accuracy_m)) =

@@ -69,7 +69,9 @@ impl HeightTrack {
     /// then shows no floors, and its steps look like elevators. A pressure that stays at a whole
     /// number shows nothing yet: it may be steady.
     fn is_coarse(&mut self, t_ms: u32, pressure_hpa: f32) -> bool {
-        let whole_hpa = (pressure_hpa + 0.5).floor();
+        // Pressure is positive, and `f32::floor` is a call where the processor has no instruction
+        // for it.
+        let whole_hpa = (pressure_hpa + 0.5) as i32 as f32;
         let is_whole = (pressure_hpa - whole_hpa).abs() < WHOLE_HPA;
         if is_whole {
             let before = self.newest_whole.replace((t_ms, whole_hpa));
@@ -264,6 +266,10 @@ impl RideTrack {
     /// Continues the push and the ride at the same speed through a second without acceleration,
     /// unless they would get too long.
     fn coast(&mut self, window: &Window) {
+        if self.start_ms().is_none() {
+            self.quiet_sec = 0;
+            return;
+        }
         let lasts =
             |start_ms: u32, most_ms: u32| window.end_ms().saturating_sub(start_ms) <= most_ms;
         self.push = self
@@ -284,15 +290,15 @@ impl RideTrack {
     /// since the session's start.
     pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;
-        if window.motion.is_none() && self.start_ms().is_some() {
+        let Some(motion) = window.motion else {
             self.coast(window);
             return None;
-        }
-        let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
+        };
+        if !self.can_ride(&motion) {
             self.quiet_sec = 0;
             self.push = None;
             return self.end_immediately(window.t_ms);
-        };
+        }
         if motion.accel_std <= RIDE_QUIET_STD_MPS2 {
             self.quiet_sec = self.quiet_sec.saturating_add(1);
             self.loud_sec = 0;

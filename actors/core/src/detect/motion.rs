@@ -164,6 +164,12 @@ impl MotionState {
 
     /// Processes the next second.
     pub(super) fn observe(&mut self, models: Models, window: &Window) -> Gait {
+        if !self.counts_steps && !window.has_body_data() {
+            // Neither a sensor nor the silence of the counter shows anything.
+            self.history.skip();
+            self.expected = None;
+            return Gait::default();
+        }
         let steps_lately = self.count_steps(window) && !self.is_coarse;
         let stepped = window.steps.is_some_and(|steps| steps > 0) && !self.is_coarse;
         let has_counter = self.counts_steps && !self.is_coarse;

@@ -14,7 +14,7 @@ use super::decode::Decoder;
 use super::evidence::{PreviousSpeed, evidence_of};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
-use super::motion::vehicle_hint;
+use super::motion::{Gait, vehicle_hint};
 use super::position::{Leg, PositionTrack};
 use super::shaken::Shaken;
 use super::short_queue::ShortQueue;
@@ -115,19 +115,17 @@ impl Detector for MovementDetector {
         if let Some(height_m) = height_m {
             self.fill_heights(window.t_ms, height_m);
         }
-        if let Some(kept) = self.second_before_newest() {
-            if let Some((log_odds, has_steps)) = gait.before {
-                kept.put_body(log_odds, has_steps);
-            }
-            // The evidence of the stride covers the last 4 s and belongs to the middle of them.
-            if let Some(climb) = gait.climb {
-                kept.put_climb(climb);
-            }
+        if window.motion.is_some() {
+            self.correct_second_before(&gait);
         }
-        if let Some(leg) = self.position.observe(window, self.has_body) {
+        if frame.has_fix
+            && let Some(leg) = self.position.observe(window, self.has_body)
+        {
             self.apply_leg(&leg);
         }
-        self.fill_body_gap();
+        if window.motion.is_some() {
+            self.fill_body_gap();
+        }
         if let Some(since_ms) = self.shaken.observe(window) {
             self.remove_gait(since_ms);
         }
@@ -180,7 +178,8 @@ impl MovementDetector {
             // The first fix shows whether the session began in a vehicle.
             DELAY_MAX
         } else {
-            let seconds = |interval_ms: f32| (interval_ms / WINDOW_MS as f32) as usize;
+            // No interval is longer than a minute.
+            let seconds = |interval_ms: f32| usize::from(interval_ms as u16) / WINDOW_MS as usize;
             let by_height = if self.height_interval_ms > SPARSE_HEIGHT_MS {
                 DELAY_MIN + seconds(self.height_interval_ms) + 1
             } else {
@@ -247,8 +246,7 @@ impl MovementDetector {
 
     /// Removes the gait from the waiting seconds since a vehicle shakes the phone.
     fn remove_gait(&mut self, since_ms: u32) {
-        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
-        for kept in waiting.unwrap_or_default() {
+        for kept in self.waiting() {
             if kept.t_ms() >= since_ms && kept.gait() > 0.0 {
                 kept.put_body(0.0, false);
             }
@@ -279,8 +277,7 @@ impl MovementDetector {
         if apart_ms <= WINDOW_MS || apart_ms > HEIGHT_BRIDGE_MS {
             return;
         }
-        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
-        for kept in waiting.unwrap_or_default() {
+        for kept in self.waiting() {
             if kept.t_ms() > before_ms && kept.t_ms() < t_ms {
                 let share = (kept.t_ms() - before_ms) as f32 / apart_ms as f32;
                 kept.put_height(before_m + share * (height_m - before_m));
@@ -297,13 +294,27 @@ impl MovementDetector {
         self.frames.push(frame);
     }
 
-    /// Returns the second before the newest one while its state is not decoded.
-    fn second_before_newest(&mut self) -> Option<&mut KeptFrame> {
-        let place = self.frames.len().checked_sub(2)?;
-        if place < usize::from(self.decoded) {
-            return None;
+    /// Writes the evidence of the newest acceleration about the second before it, while the state
+    /// of that second is not decoded.
+    fn correct_second_before(&mut self, gait: &Gait) {
+        let [.., kept, _] = self.waiting() else {
+            return;
+        };
+        if let Some((log_odds, has_steps)) = gait.before {
+            kept.put_body(log_odds, has_steps);
         }
-        self.frames.get_mut(place)
+        // The evidence of the stride covers the last 4 s and belongs to the middle of them.
+        if let Some(climb) = gait.climb {
+            kept.put_climb(climb);
+        }
+    }
+
+    /// Returns the seconds that are not decoded.
+    #[inline]
+    fn waiting(&mut self) -> &mut [KeptFrame] {
+        self.frames
+            .get_mut(usize::from(self.decoded)..)
+            .unwrap_or_default()
     }
 
     /// Writes the speed and the evidence of a fix into the waiting seconds before it.
@@ -316,8 +327,7 @@ impl MovementDetector {
         let after_ms = leg.from_ms.saturating_sub(early_ms);
         // A prompt counter needs no help.
         let counter_is_late = self.counter_lag.seconds() > 0;
-        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
-        for kept in waiting.unwrap_or_default().iter_mut().rev() {
+        for kept in self.waiting().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             let is_since = is_first || middle_ms > after_ms;
             let is_within = is_since && middle_ms <= leg.to_ms + WINDOW_MS;
@@ -361,7 +371,9 @@ impl MovementDetector {
         // claimed accuracies stay small.
         match speed_mps.filter(|_| !kept.is_non_satellite()) {
             Some(speed_mps) => self.last_ground_speed = (t_ms, speed_mps),
-            None if t_ms.saturating_sub(self.last_ground_speed.0) > self.speed_holds_ms() => {
+            None if self.last_ground_speed.1 > 0.0
+                && t_ms.saturating_sub(self.last_ground_speed.0) > self.speed_holds_ms() =>
+            {
                 self.last_ground_speed.1 = 0.0;
             }
             None => {}

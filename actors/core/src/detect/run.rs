@@ -140,8 +140,10 @@ impl Run {
             self.height_before_m = self.height_before_m.or(height_m);
             self.height_after_m = height_m;
         }
-        self.path_m += frame.rate_mps().abs();
-        self.rough_mps += frame.rate_error_mps();
+        if frame.has_slope() {
+            self.path_m += frame.rate_mps().abs();
+            self.rough_mps += frame.rate_error_mps();
+        }
     }
 
     pub(super) fn duration_ms(&self) -> u32 {

@@ -19,10 +19,9 @@ struct Streak {
 }
 
 impl Streak {
-    /// Adds a fix at this speed, or ends the streak if the fix is too slow or too inaccurate.
-    fn add(&mut self, fix: &Fix, mps: Option<f32>, min_mps: f32) {
-        let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-        if !is_good || mps.is_none_or(|mps| mps < min_mps) {
+    /// Adds a fix, or ends the streak if it is too slow or too inaccurate.
+    fn add(&mut self, fix: &Fix, is_fast: bool) {
+        if !is_fast {
             self.fixes = 0;
             return;
         }
@@ -50,13 +49,17 @@ struct Displacement {
 }
 
 impl Displacement {
-    /// Adds a fix. Returns the least speed, in m/s, that explains the way to it.
-    fn min_mps(&mut self, fix: &Fix) -> Option<f32> {
+    /// Adds a fix.
+    fn add(&mut self, fix: &Fix) {
         let is_old =
             |&(t_ms, ..): &(u32, Place, f32)| fix.t_ms.saturating_sub(t_ms) >= SHAKEN_WAY_MS;
         if self.next.as_ref().is_none_or(is_old) {
             self.from = self.next.replace((fix.t_ms, fix.place, fix.accuracy_m));
         }
+    }
+
+    /// Returns the least speed, in m/s, that explains the way to the newest fix.
+    fn min_mps(&self, fix: &Fix) -> Option<f32> {
         let (t_ms, place, accuracy_m) = self.from?;
         let seconds = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
         let way_m = fix.place.distance_m(place) - accuracy_m.max(fix.accuracy_m);
@@ -94,10 +97,12 @@ impl Shaken {
             _ => 0,
         };
         for fix in window.fixes() {
-            let way_mps = self.displacement.min_mps(fix);
-            let mps = fix.speed_mps.or(way_mps);
-            self.fast.add(fix, mps, SHAKEN_MPS);
-            self.brisk.add(fix, mps, SHAKEN_SILENT_MPS);
+            self.displacement.add(fix);
+            let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
+            let mps = fix.speed_mps.or_else(|| self.displacement.min_mps(fix));
+            let mps = mps.filter(|_| is_good).unwrap_or(0.0);
+            self.fast.add(fix, mps >= SHAKEN_MPS);
+            self.brisk.add(fix, mps >= SHAKEN_SILENT_MPS);
         }
         let is_silent = u32::from(self.silent_sec) * WINDOW_MS >= SHAKEN_SILENT_MS;
         if is_silent && let Some(since_ms) = self.brisk.since_ms(window.t_ms) {

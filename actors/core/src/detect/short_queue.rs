@@ -8,25 +8,15 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A queue of at most `N` values, where `N` is at most 255. Most queues hold a few values, so their
-/// capacity grows on demand.
+/// A queue of at most `N` values. Most queues hold a few values, so their capacity follows their
+/// content. A queue is read several times a second and shortened once, so a dropped value makes the
+/// others move to the front.
 #[derive(Debug, Clone)]
-pub(super) struct ShortQueue<T, const N: usize> {
-    /// The values, preceded by dropped ones up to `from`. They are moved to the front only when the
-    /// room at the end is used up.
-    values: Vec<T>,
-    from: u8,
-}
-
-/// The number of free places from which moving the values to the front is worthwhile.
-const FREE_MIN: usize = 3;
+pub(super) struct ShortQueue<T, const N: usize>(Vec<T>);
 
 impl<T, const N: usize> Default for ShortQueue<T, N> {
     fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            from: 0,
-        }
+        Self(Vec::new())
     }
 }
 
@@ -34,75 +24,58 @@ impl<T: Copy, const N: usize> ShortQueue<T, N> {
     /// The number of values by which the capacity grows.
     const ROOM: usize = if N > 8 { 4 } else { 2 };
 
-    // The slice has methods of the same names, but these avoid creating the slice.
-
-    /// Returns the number of values.
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.values.len() - usize::from(self.from)
-    }
-
-    /// Returns the newest value.
-    #[inline]
-    pub(super) fn last(&self) -> Option<&T> {
-        (**self).last()
-    }
-
     /// Appends a value. Returns `false` and does nothing if the queue is full.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
-        if self.values.len() == self.values.capacity() && !self.make_room() {
+        if self.0.len() == self.0.capacity() && !self.make_room() {
             return false;
         }
-        self.values.push(value);
+        self.0.push(value);
         true
     }
 
     /// Makes room at the end. Returns `false` if there are `N` values.
     #[inline(never)]
     fn make_room(&mut self) -> bool {
-        let (live, room) = (self.len(), self.values.capacity());
-        if live >= N {
-            return false;
-        }
-        if (live + FREE_MIN).min(N) <= room && room <= live + Self::ROOM + FREE_MIN {
-            self.values.drain(..usize::from(self.from));
-        } else {
-            let mut values = Vec::with_capacity((live + Self::ROOM).min(N));
-            values.extend_from_slice(self);
-            self.values = values;
-        }
-        self.from = 0;
-        true
+        let room = N.saturating_sub(self.0.len()).min(Self::ROOM);
+        self.0.reserve_exact(room);
+        room > 0
     }
 
     /// Removes the first `count` values, or all if there are fewer.
     #[inline]
     pub(super) fn drop_first(&mut self, count: usize) {
-        if count >= self.len() {
-            self.clear();
-        } else {
-            self.from += count as u8;
+        let Some(left) = self.0.len().checked_sub(count) else {
+            self.0.clear();
+            return;
+        };
+        self.0.copy_within(count.., 0);
+        self.0.truncate(left);
+        if self.0.capacity() > 2 * (left + Self::ROOM) {
+            self.shrink();
         }
+    }
+
+    /// Returns the capacity that is no longer needed.
+    #[inline(never)]
+    fn shrink(&mut self) {
+        self.0.shrink_to(self.0.len() + Self::ROOM);
     }
 
     /// Removes the newest value.
     pub(super) fn pop(&mut self) {
-        if !self.is_empty() {
-            self.values.pop();
-        }
+        self.0.pop();
     }
 
     /// Removes all values and keeps their capacity.
     #[inline]
     pub(super) fn clear(&mut self) {
-        self.values.clear();
-        self.from = 0;
+        self.0.clear();
     }
 
     /// Returns the heap size in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.values.capacity() * size_of::<T>()
+        self.0.capacity() * size_of::<T>()
     }
 }
 
@@ -117,18 +90,14 @@ impl<T, const N: usize> Deref for ShortQueue<T, N> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        self.values
-            .get(usize::from(self.from)..)
-            .unwrap_or_default()
+        &self.0
     }
 }
 
 impl<T, const N: usize> DerefMut for ShortQueue<T, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        self.values
-            .get_mut(usize::from(self.from)..)
-            .unwrap_or_default()
+        &mut self.0
     }
 }
 

@@ -27,8 +27,8 @@ fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
         sum_tt += t_sec * t_sec;
         sums.add(t_sec, height_m - here_m);
     }
-    let spread = count * sum_tt - sum_t * sum_t;
-    (count >= 3.0 && spread >= 0.5).then(|| sums.slope(count, sum_t, spread))
+    let spread = sum_tt - sum_t * sum_t / count;
+    (count >= 3.0 && count * spread >= 0.5).then(|| sums.slope(count, sum_t, spread))
 }
 
 /// The number of seconds over which a slope is computed.
@@ -38,8 +38,8 @@ const WHOLE: usize = 2 * DELAY_MIN + 1;
 /// The sums of their times are then known.
 fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
     const FROM_SEC: i32 = -(DELAY_MIN as i32);
-    /// Seven times the sum of the squares of -3 to 3.
-    const SPREAD: f32 = (WHOLE * DELAY_MIN * (DELAY_MIN + 1) * WHOLE / 3) as f32;
+    /// The sum of the squares of -3 to 3.
+    const SPREAD: f32 = (DELAY_MIN * (DELAY_MIN + 1) * WHOLE / 3) as f32;
     let here_m = seconds[DELAY_MIN].height_m()?;
     if !are_whole(seconds) {
         return None;
@@ -111,7 +111,8 @@ impl HeightSums {
         self.sum_th += t_sec * height_m;
     }
 
-    /// Returns the slope and its standard error, in m/s.
+    /// Returns the slope and its standard error, in m/s. `spread` is the sum of the squared times
+    /// less their mean. Every division waits for the one before it, so there are few.
     #[inline(always)]
     fn slope(&self, count: f32, sum_t: f32, spread: f32) -> (f32, f32) {
         let Self {
@@ -119,10 +120,11 @@ impl HeightSums {
             sum_hh,
             sum_th,
         } = *self;
-        let rate_mps = (count * sum_th - sum_t * sum_h) / spread;
-        let rest = (sum_hh - sum_h * sum_h / count - rate_mps * rate_mps * spread / count).max(0.0);
-        let variance = rest / (count - 2.0).max(1.0);
-        (rate_mps, (variance * count / spread).sqrt())
+        let mean_m = sum_h / count;
+        let along = sum_th - sum_t * mean_m;
+        let rate_mps = along / spread;
+        let rest = (sum_hh - sum_h * mean_m - rate_mps * along).max(0.0);
+        (rate_mps, (rest / ((count - 2.0).max(1.0) * spread)).sqrt())
     }
 }
 

@@ -378,19 +378,17 @@ impl Arbiter {
     /// Continues the event if its own state has come back and all runs between were tolerable.
     fn rejoin(&mut self) {
         let Some(event) = &self.event else { return };
-        let Some(newest) = self.pending.last().copied() else {
+        let Some((newest, between)) = self.pending.split_last() else {
             return;
         };
-        let between = self.pending.len() - 1;
-        if newest.state != event.state && !event.is_continued_by(&newest) {
+        if newest.state != event.state && !event.is_continued_by(newest) {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
-        let tolerable =
-            (event.state != State::Drive || away_ms < self.halt_ms_max())
-                && self.pending.iter().take(between).all(|run| {
-                    event.tolerates(run) || !(self.is_event(run) || event.is_ended_by(run))
-                });
+        let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
+            && between
+                .iter()
+                .all(|run| event.tolerates(run) || !(self.is_event(run) || event.is_ended_by(run)));
         // A climb or ride continues in its own direction. Until the direction is visible it may be
         // the way back.
         let same_way = newest.state != State::Ride && newest.state != State::Climb

@@ -30,15 +30,17 @@ impl<'a> Cursor<'a> {
     // As a separate function, so that the short path stays inlined.
     #[inline(always)]
     pub(super) fn long_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
-        // Most numbers take one byte or two.
+        // Most numbers take one byte or two. Which of both is random in most columns, so that a
+        // processor would often guess a branch wrong; masks need none.
         match *self.bytes {
-            [low, ref rest @ ..] if low < 0x80 => {
-                self.bytes = rest;
-                Ok(u64::from(low))
-            }
-            [low, high, ref rest @ ..] if high < 0x80 => {
-                self.bytes = rest;
-                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            [low, high, ..] if low & high < 0x80 => {
+                let is_long = low >> 7;
+                let high = u64::from(high) << 7 & 0_u64.wrapping_sub(u64::from(is_long));
+                self.bytes = self
+                    .bytes
+                    .get(1 + usize::from(is_long)..)
+                    .unwrap_or_default();
+                Ok(u64::from(low & 0x7f) | high)
             }
             _ => self.longer_number(what),
         }

@@ -83,6 +83,19 @@ fn t_ms(times: &mut ColumnReader<'_>) -> Result<u32, PackedError> {
     u32::try_from(times.next("t")?).map_err(|_| PackedError::Damaged("t"))
 }
 
+#[inline]
+fn pressure(hpa: &mut ColumnReader<'_>, t_ms: u32) -> Result<Pressure, PackedError> {
+    let hpa = single(hpa, &check::HPA)?;
+    Ok(Pressure { t_ms, hpa })
+}
+
+#[inline]
+fn steps(count: &mut ColumnReader<'_>, t_ms: u32) -> Result<Steps, PackedError> {
+    let count = count.next("count")?;
+    let count = u32::try_from(count).map_err(|_| PackedError::Damaged("count"))?;
+    Ok(Steps { t_ms, count })
+}
+
 fn at_place<T: Copy>(all: &[T], place: i64, what: &'static str) -> Result<T, PackedError> {
     usize::try_from(place)
         .ok()
@@ -161,8 +174,9 @@ impl<'a> BatchReader<'a> {
     }
 
     /// Passes the remaining samples to `state` in order, like repeated calls of
-    /// [`BatchReader::next_sample`]. Most samples are fixes, which are read in runs and have a
-    /// function of their own.
+    /// [`BatchReader::next_sample`]. Fixes have a function of their own. They and the other small
+    /// kinds that phones send each second are read in runs: a sample whose kind is known need not
+    /// be moved as a [`Sample`].
     ///
     /// # Errors
     ///
@@ -175,15 +189,30 @@ impl<'a> BatchReader<'a> {
         take: impl Fn(&mut S, Sample<'_>),
     ) -> Result<(), PackedError> {
         while let Some(kind) = self.run()? {
-            if kind == Kind::Location {
-                let times = &mut self.t_ms[Kind::Location as usize];
-                for _ in 0..std::mem::take(&mut self.left_in_run) {
-                    take_fix(state, self.location.read(t_ms(times)?)?);
+            let times = &mut self.t_ms[kind as usize];
+            match kind {
+                Kind::Location => {
+                    for _ in 0..std::mem::take(&mut self.left_in_run) {
+                        take_fix(state, self.location.read(t_ms(times)?)?);
+                    }
                 }
-            } else {
-                self.left_in_run -= 1;
-                let t_ms = t_ms(&mut self.t_ms[kind as usize])?;
-                take(state, self.read(kind, t_ms)?);
+                Kind::Pressure => {
+                    for _ in 0..std::mem::take(&mut self.left_in_run) {
+                        let pressure = pressure(&mut self.hpa, t_ms(times)?)?;
+                        take(state, Sample::Pressure(pressure));
+                    }
+                }
+                Kind::Steps => {
+                    for _ in 0..std::mem::take(&mut self.left_in_run) {
+                        let steps = steps(&mut self.count, t_ms(times)?)?;
+                        take(state, Sample::Steps(steps));
+                    }
+                }
+                _ => {
+                    self.left_in_run -= 1;
+                    let t_ms = t_ms(times)?;
+                    take(state, self.read(kind, t_ms)?);
+                }
             }
         }
         Ok(())
@@ -210,17 +239,8 @@ impl<'a> BatchReader<'a> {
     fn read(&mut self, kind: Kind, t_ms: u32) -> Result<Sample<'_>, PackedError> {
         Ok(match kind {
             Kind::Location => Sample::Location(self.location.read(t_ms)?),
-            Kind::Pressure => Sample::Pressure(Pressure {
-                t_ms,
-                hpa: single(&mut self.hpa, &check::HPA)?,
-            }),
-            Kind::Steps => {
-                let count = self.count.next("count")?;
-                Sample::Steps(Steps {
-                    t_ms,
-                    count: u32::try_from(count).map_err(|_| PackedError::Damaged("count"))?,
-                })
-            }
+            Kind::Pressure => Sample::Pressure(pressure(&mut self.hpa, t_ms)?),
+            Kind::Steps => Sample::Steps(steps(&mut self.count, t_ms)?),
             Kind::Imu => Sample::Imu(self.imu.read(t_ms)?),
             Kind::Motion => Sample::Motion(self.motion.read(t_ms)?),
             Kind::Magnetic => {
