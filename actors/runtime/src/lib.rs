@@ -11,4 +11,5 @@ mod shards;
 pub mod shares;
 mod stored;
 pub mod timers;
+pub mod turns;
 pub mod webhook;
