@@ -68,6 +68,7 @@ fn key_admin(request: &SignedInRequest) -> &KeyAdmin {
 fn problem_of(error: KeyAdminError) -> Problem {
     match error {
         KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
+        KeyAdminError::TooMany => Problem::too_many_keys(),
         KeyAdminError::Invalid { .. } => Problem::internal(error),
         KeyAdminError::Store(error) => error.into(),
     }
@@ -201,7 +202,7 @@ async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .revoke_of(request.tenant(), id, request.now())
         .await
         .map_err(problem_of)?;
-    request.state.auth.evict_all();
+    request.state.auth.evict(id);
     Ok(guard::redirect(&format!(
         "{ROOT}/keys?revoked={}",
         key.last4
