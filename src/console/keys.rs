@@ -79,9 +79,11 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let message = revoked.map(|last4| {
         format!("The key ending in {last4} is revoked. All nodes refuse it within 30 seconds.")
     });
+    let _share = request.begin_list()?;
     render(&request, message, None).await
 }
 
+/// Renders the page. The caller holds a share of lists.
 async fn render(
     request: &SignedInRequest,
     message: Option<String>,
@@ -183,6 +185,8 @@ async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let days = days.map_or(0, |(days, _)| *days);
     let now = request.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
+    // Held until the page with the new key is rendered: a refusal would lose the key.
+    let _share = request.begin_list()?;
     let created = key_admin(&request)
         .create_for(request.tenant(), kind, role, None, expires_at, now)
         .await;
@@ -198,6 +202,7 @@ async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .path_segment("id")
         .parse()
         .map_err(|_| not_found())?;
+    let _share = request.begin_list()?;
     let key = key_admin(&request)
         .revoke_of(request.tenant(), id, request.now())
         .await
