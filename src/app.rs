@@ -177,7 +177,7 @@ impl App {
             store: &store,
             metrics,
             secrets: &secrets,
-            on_revoked: Arc::new(move || api.auth.evict_all()),
+            on_revoked: Arc::new(move |id| api.auth.evict(id)),
             health: NodeHealth {
                 view: node.as_ref().map(|node| Arc::clone(node.view())),
                 retention,

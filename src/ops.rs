@@ -47,6 +47,7 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_observe::runtime::RuntimeMetrics;
 use porchlight_ports::{Keys, Outbox};
+use porchlight_schema::ids::KeyId;
 use porchlight_store::EmbeddedStore;
 
 use crate::cluster::OwnershipView;
@@ -55,8 +56,8 @@ use crate::open_store::OpenStore;
 use crate::retention::RetentionStatus;
 use token::TokenFile;
 
-/// A callback that runs after a key was revoked on this node, to clear caches.
-pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
+/// A callback that runs after a key was revoked on this node, to evict it from caches.
+pub type OnRevoked = Arc<dyn Fn(KeyId) + Send + Sync>;
 
 /// The state of the operators' listener.
 pub struct OpsState {
@@ -114,7 +115,7 @@ impl OpsState {
             metrics,
             process,
             token,
-            on_revoked: Arc::new(|| {}),
+            on_revoked: Arc::new(|_| {}),
             sealing: None,
             config: None,
             health: NodeHealth::default(),

@@ -4,6 +4,8 @@
 //! A full resource is answered with 413, 429 or 503; nothing grows without bound. Limits of the
 //! contract name its section; the others are design choices.
 
+mod keys;
+mod path_images;
 mod personal_data;
 mod relations;
 mod retention;
@@ -11,6 +13,8 @@ mod shares;
 mod street_map;
 mod webhooks;
 
+pub use keys::*;
+pub use path_images::*;
 pub use personal_data::*;
 pub use retention::*;
 pub use shares::*;
@@ -123,6 +127,9 @@ pub const AGREEMENT_READ_INTERVAL_MS: u64 = 60 * 1000;
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 /// Maximum number of insights that one page of a list of sessions reads to select by outcome.
 pub const LIST_INSIGHTS_READ_MAX: usize = 1_000;
+/// Maximum number of lists whose insights, or audit lines, a node decodes at the same time; one of
+/// each organization.
+pub const LISTS_DECODED_AT_ONCE_MAX: usize = 4;
 /// Maximum number of rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// Maximum number of damaged rows that one check of a store lists. The check counts all of them.
@@ -146,13 +153,18 @@ pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
 pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Maximum number of open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
+/// Maximum number of open streams of one node to the console's live pages. Each holds a connection
+/// and polls at least every two seconds.
+pub const NODE_CONSOLE_STREAMS_MAX: usize = 512;
+/// Maximum number of these that belong to one tenant.
+pub const TENANT_CONSOLE_STREAMS_MAX: usize = 64;
 /// Maximum number of messages in one chunk of an event stream; the next chunk is built after this
 /// one was written.
 pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
 /// Interval of comments in an event stream (contract 9).
 pub const EVENTS_COMMENT_MS: u64 = 15_000;
 /// Maximum number of event streams of completed sessions whose past is computed at the same time;
-/// at most one of them is of one tenant.
+/// organizations take turns.
 pub const FEEDS_COMPUTED_MAX: usize = 2;
 /// Maximum number of open WebSockets of one node.
 pub const NODE_SOCKETS_MAX: usize = 16_384;
@@ -365,17 +377,6 @@ pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of unanswered queries about live sessions to one node.
 pub const PEER_QUERIES_MAX: usize = 256;
 
-// --- Path images --------------------------------------------------------------------------------
-
-/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the
-/// oldest is evicted.
-pub const PICTURES_KEPT_MAX: usize = 64;
-/// Maximum number of path images that a node draws at the same time.
-pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;
-/// Maximum number of requests that wait for a path image on a node; further ones are answered with
-/// 503.
-pub const PICTURES_WAITING_MAX: usize = 32;
-
 // --- Lists (contract 2, 6) ----------------------------------------------------------------------
 
 /// Default number of rows per page.
@@ -384,27 +385,6 @@ pub const PAGE_ROWS_DEFAULT: u32 = 50;
 pub const PAGE_ROWS_MAX: u32 = 200;
 /// Maximum length of a cursor in characters.
 pub const CURSOR_CHARS_MAX: usize = 256;
-
-// --- Keys (contract 1) --------------------------------------------------------------------------
-
-/// Deadline for a revocation to take effect on every node, including on open connections (contract
-/// 1).
-pub const REVOKED_MS_MAX: u64 = 30_000;
-/// Maximum age of a cached key lookup, so that a stream that checks its credential periodically
-/// against the cache still ends within [`REVOKED_MS_MAX`].
-pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
-/// Number of successful key lookups that a node caches.
-pub const KEYS_REMEMBERED_MAX: usize = 16_384;
-/// Maximum number of lookups per second, on one node, of keys that were never found there, so that
-/// guesses of keys do not overload the store.
-pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
-/// Burst of lookups of keys that were never found, on one node.
-pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
-/// Maximum number of found keys that a node remembers and looks up again without
-/// [`UNKNOWN_KEY_LOOKUPS_PER_SEC`].
-pub const FOUND_KEYS_REMEMBERED_MAX: usize = 65_536;
-/// Number of failed key lookups that a node caches.
-pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
 
 // --- Defaults of the configuration that customers meet (contract 8) -----------------------------
 

@@ -13,16 +13,17 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, Data, Query};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use porchlight_actors::service::{InsightState, Service};
+use porchlight_actors::turns::{TooManyWaiting, Turns};
 use porchlight_core::audit::{Action, Actor, ActorKind};
 use porchlight_observe::http::Route;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{
-    PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX, PICTURES_WAITING_MAX,
+    ORGANIZATION_PICTURES_WAITING_MAX, PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX,
+    RETRY_AFTER_SEC,
 };
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use porchlight_http::audit;
 use porchlight_http::etag::{PRIVATE, conditional};
@@ -45,9 +46,8 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
 /// Draws and caches images.
 pub struct Drawings {
     kept: Mutex<VecDeque<(Key, Arc<Drawn>)>>,
-    /// Permits of requests that draw or wait.
-    admitted: Semaphore,
-    drawing: Semaphore,
+    /// The turns of organizations to draw.
+    turns: Turns,
     /// The street map under the paths.
     map: Option<Arc<StreetMap>>,
 }
@@ -62,8 +62,10 @@ impl Default for Drawings {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            admitted: Semaphore::new(PICTURES_WAITING_MAX),
-            drawing: Semaphore::new(PICTURES_DRAWN_AT_ONCE_MAX),
+            turns: Turns::new(
+                PICTURES_DRAWN_AT_ONCE_MAX,
+                ORGANIZATION_PICTURES_WAITING_MAX,
+            ),
             map: None,
         }
     }
@@ -132,16 +134,19 @@ impl Drawings {
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
         }
-        let busy = |_| Problem::new(Code::Overloaded, "Too many path images are being drawn.");
-        let _admitted = self.admitted.try_acquire().map_err(busy)?;
-        let _guard = self.drawing.acquire().await.map_err(Problem::internal)?;
+        let turn = self.turns.take(row.start.tenant.organization_id);
+        let turn = turn.await.map_err(too_many_waiting)?;
         // Another request may have drawn it in the meantime.
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
         }
         let (service, runtime) = (service.clone(), tokio::runtime::Handle::current());
         let map = self.map.clone();
-        let work = move || runtime.block_on(draw(&service, &row, &score, map.as_deref()));
+        let work = move || {
+            // Held until the image is drawn, even if the client disconnects before.
+            let _turn = turn;
+            runtime.block_on(draw(&service, &row, &score, map.as_deref()))
+        };
         let drawn = tokio::task::spawn_blocking(work).await;
         let drawn = Arc::new(drawn.map_err(Problem::internal)??);
         self.keep(key, &drawn);
@@ -164,6 +169,11 @@ async fn draw(
         png: png(&picture).map_err(Problem::internal)?.into(),
         svg: svg::write(&picture).into(),
     })
+}
+
+fn too_many_waiting(_: TooManyWaiting) -> Problem {
+    let detail = "Too many path images of your organization wait to be drawn.";
+    Problem::new(Code::TenantRequests, detail).retry_after_sec(RETRY_AFTER_SEC)
 }
 
 fn no_path() -> Problem {
@@ -209,7 +219,7 @@ async fn as_svg(call: RequestContext) -> Result<HttpResponse, Problem> {
 /// # Errors
 ///
 /// Returns 403 for an invalid signature; 404 if the session is gone or has no path; 406; 410 if the
-/// telemetry was deleted after its retention; 503.
+/// telemetry was deleted after its retention; 429; 503.
 async fn path_image(
     call: RequestContext,
     form: &str,
@@ -227,9 +237,11 @@ async fn path_image(
     });
     let session_id = session_id
         .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;
+    call.state.auth.count_link(&session_id.to_bytes())?;
     let service = &call.state.service;
     let row = service.find_shown(session_id).await?;
     let row = row.ok_or_else(session_not_found)?;
+    call.count_request(&service.usage(row.start.tenant))?;
     let InsightState::Scored(stored) = service.insight(&row).await? else {
         return Err(no_path());
     };

@@ -60,6 +60,7 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let after = query.read("after", "", parse_position);
     let log = request.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
+    let _share = request.begin_list()?;
     let page = log.page(request.tenant(), &filter, ROWS, after).await?;
     let frame = request.frame();
     let body = html! {

@@ -47,6 +47,7 @@ async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let rows = match filter::read(&query) {
         Ok(filter) => {
+            let _share = request.begin_list()?;
             let after = query.after().map(|id| MessageId::from_bytes(id.to_bytes()));
             Ok(webhooks.deliveries(&filter, ROWS, after).await?)
         }

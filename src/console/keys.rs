@@ -68,6 +68,7 @@ fn key_admin(request: &SignedInRequest) -> &KeyAdmin {
 fn problem_of(error: KeyAdminError) -> Problem {
     match error {
         KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
+        KeyAdminError::TooMany => Problem::too_many_keys(),
         KeyAdminError::Invalid { .. } => Problem::internal(error),
         KeyAdminError::Store(error) => error.into(),
     }
@@ -78,9 +79,11 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let message = revoked.map(|last4| {
         format!("The key ending in {last4} is revoked. All nodes refuse it within 30 seconds.")
     });
+    let _share = request.begin_list()?;
     render(&request, message, None).await
 }
 
+/// Renders the page. The caller holds a share of lists.
 async fn render(
     request: &SignedInRequest,
     message: Option<String>,
@@ -182,6 +185,8 @@ async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let days = days.map_or(0, |(days, _)| *days);
     let now = request.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
+    // Held until the page with the new key is rendered: a refusal would lose the key.
+    let _share = request.begin_list()?;
     let created = key_admin(&request)
         .create_for(request.tenant(), kind, role, None, expires_at, now)
         .await;
@@ -197,11 +202,12 @@ async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .path_segment("id")
         .parse()
         .map_err(|_| not_found())?;
+    let _share = request.begin_list()?;
     let key = key_admin(&request)
         .revoke_of(request.tenant(), id, request.now())
         .await
         .map_err(problem_of)?;
-    request.state.auth.evict_all();
+    request.state.auth.evict(id);
     Ok(guard::redirect(&format!(
         "{ROOT}/keys?revoked={}",
         key.last4

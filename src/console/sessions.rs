@@ -18,7 +18,7 @@ use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
 use porchlight_http::problem::Problem;
 use porchlight_http::query;
-use porchlight_ports::{Page, SessionFilter, SessionRow};
+use porchlight_ports::{Page, SessionFilter, SessionOutcome, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::SessionStatus;
@@ -30,7 +30,7 @@ use super::list_query::{CURSOR, ListQuery};
 use super::route::ROOT;
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
-pub(super) use outcome::{Outcome, outcomes, reason};
+pub(super) use outcome::reason;
 
 /// The number of rows per page.
 const ROWS: usize = 50;
@@ -92,7 +92,7 @@ impl OutcomeFilter {
         }
     }
 
-    fn matches(self, outcome: &Outcome) -> bool {
+    fn matches(self, outcome: &SessionOutcome) -> bool {
         match self {
             Self::Code(code) => outcome.codes.contains(&code),
             Self::Suspicious => outcome
@@ -105,7 +105,7 @@ impl OutcomeFilter {
 
 /// The sessions of a page with their outcomes.
 struct Rows {
-    rows: Vec<(SessionRow, Option<Outcome>)>,
+    rows: Vec<(SessionRow, Option<SessionOutcome>)>,
     next: Option<SessionId>,
 }
 
@@ -166,10 +166,11 @@ async fn read(
     after: Option<SessionId>,
 ) -> Result<Rows, Problem> {
     let limit = if chosen.is_some() { EXAMINED_MAX } else { ROWS };
+    let _share = request.begin_list()?;
     let own = request.sessions();
     let page: Page<SessionRow, SessionId> = own.list(filter, limit as u32, after).await?;
-    let found = outcomes(own, &page.rows).await?;
-    let has = |outcome: &Option<Outcome>| {
+    let found = own.outcomes(&page.rows).await?;
+    let has = |outcome: &Option<SessionOutcome>| {
         chosen.is_none_or(|chosen| outcome.as_ref().is_some_and(|one| chosen.matches(one)))
     };
     let mut rows: Vec<_> = page
@@ -240,7 +241,7 @@ fn table(frame: &Frame<'_>, rows: &Rows, query: &ListQuery) -> Markup {
     }
 }
 
-fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
+fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&SessionOutcome>) -> Markup {
     let start = &row.start;
     let until = row.end.map_or(frame.now, |end| end.ended_at);
     let length = layout::duration(until.since_ms(start.started_at).max(0));

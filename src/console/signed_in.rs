@@ -8,13 +8,14 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{COOKIE, HeaderValue};
 use actix_web::web::Data;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use porchlight_actors::service::TenantSessions;
+use porchlight_actors::service::{SharePermit, TenantSessions};
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::State;
 use porchlight_http::audit;
 use porchlight_http::permission;
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::session_not_found;
+use porchlight_http::request_context::{session_not_found, share_exceeded};
+use porchlight_observe::shares::Share;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -26,6 +27,7 @@ use super::layout::Frame;
 use super::route::{self, ROOT};
 use super::session_cookie::Ticket;
 use super::state::Console;
+use super::streams::StreamPermit;
 
 /// The cookie's name over TLS; the prefix makes browsers refuse the cookie if it was set without
 /// TLS.
@@ -53,6 +55,8 @@ pub(super) struct SignedInRequest {
     pub(super) ticket: Ticket,
     /// The organization's name.
     pub(super) organization: String,
+    /// Counts the request among its tenant's.
+    _request: SharePermit,
 }
 
 impl FromRequest for SignedInRequest {
@@ -77,6 +81,8 @@ impl FromRequest for SignedInRequest {
                 ));
             }
             permission::require(&key, route::needed(&http))?;
+            let usage = state.service.usage(key.tenant);
+            let request = usage.hold(Share::Requests).map_err(share_exceeded)?;
             if let Some(action) = route::audited(&http) {
                 let actor = audit::actor(&key);
                 audit::begin(&http, &state.service, key.tenant, actor, action).await?;
@@ -95,6 +101,7 @@ impl FromRequest for SignedInRequest {
                 key,
                 ticket,
                 organization,
+                _request: request,
             })
         })
     }
@@ -104,6 +111,26 @@ impl SignedInRequest {
     /// Returns the tenant whose data the visitor may see.
     pub(super) fn tenant(&self) -> Tenant {
         self.key.tenant
+    }
+
+    /// Counts a list among those of the visitor's tenant that are being read.
+    ///
+    /// # Errors
+    ///
+    /// Returns 429 if the tenant has reached its limit of concurrent lists.
+    pub(super) fn begin_list(&self) -> Result<SharePermit, Problem> {
+        let usage = self.state.service.usage(self.tenant());
+        usage.hold(Share::Lists).map_err(share_exceeded)
+    }
+
+    /// Counts a stream among those of the visitor's tenant that are open.
+    ///
+    /// # Errors
+    ///
+    /// Returns 429 or `overloaded`; see [`Streams::open`](super::streams::Streams::open).
+    pub(super) fn open_stream(&self) -> Result<StreamPermit, Problem> {
+        let usage = self.state.service.usage(self.tenant());
+        self.console.streams.open(self.tenant(), &usage)
     }
 
     /// Returns the current time.

@@ -16,9 +16,9 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use porchlight_keys::{self as keys, Tokens};
 use porchlight_observe::chain;
 use porchlight_ports::Keys;
-use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::ids::{KeyId, RecorderId, SessionId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
-use porchlight_schema::limits::TOKEN_GRACE_MS;
+use porchlight_schema::limits::{LINK_REQUESTS_BURST, LINK_REQUESTS_PER_SEC, TOKEN_GRACE_MS};
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
 use secrecy::{ExposeSecret, SecretString};
@@ -162,6 +162,8 @@ pub struct Authenticator {
     tokens: Tokens,
     cache: KeyCache,
     limiter: Option<RateLimit>,
+    /// The rate of each signed link.
+    links: Option<RateLimit>,
     uses: KeyUses,
 }
 
@@ -186,7 +188,8 @@ impl Authenticator {
             keys,
             tokens,
             cache: KeyCache::new(remembered),
-            limiter: RateLimit::new(rate_per_second),
+            limiter: RateLimit::new(rate_per_second, rate_per_second),
+            links: RateLimit::new(LINK_REQUESTS_PER_SEC, LINK_REQUESTS_BURST),
             uses: KeyUses::default(),
         }
     }
@@ -262,9 +265,23 @@ impl Authenticator {
         Ok(id)
     }
 
-    /// Evicts all keys from the cache, so that a revocation on this node takes effect immediately.
-    pub fn evict_all(&self) {
-        self.cache.clear();
+    /// Counts one request with the signed link to the object of this id, which is the only
+    /// credential of the request.
+    ///
+    /// # Errors
+    ///
+    /// Returns 429: too many requests with it.
+    pub fn count_link(&self, subject: &[u8; 16]) -> Result<(), Problem> {
+        let Some(limiter) = &self.links else {
+            return Ok(());
+        };
+        let counted = limiter.count(subject).map(drop);
+        counted.map_err(|limited| limited.problem)
+    }
+
+    /// Evicts one key from the cache, so that its revocation on this node takes effect immediately.
+    pub fn evict(&self, id: KeyId) {
+        self.cache.evict(id);
     }
 
     /// Writes the hours in which keys were last used. Called periodically. If a write fails, the
@@ -284,7 +301,7 @@ impl Authenticator {
     /// Removes rate-limit state of idle callers. Called periodically.
     pub fn clean_up(&self) {
         self.cache.clean_up();
-        if let Some(limiter) = &self.limiter {
+        for limiter in [&self.limiter, &self.links].into_iter().flatten() {
             limiter.clean_up();
         }
     }

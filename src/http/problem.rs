@@ -13,7 +13,7 @@ use actix_web::http::header::{
 use actix_web::{HttpResponse, ResponseError};
 use porchlight_observe::chain;
 use porchlight_ports::StoreError;
-use porchlight_schema::limits::RETRY_AFTER_SEC;
+use porchlight_schema::limits::{RETRY_AFTER_SEC, TENANT_LIVE_KEYS_MAX};
 use porchlight_schema::sample::FieldError;
 use serde::Serialize;
 
@@ -151,6 +151,15 @@ impl Problem {
         let mut problem = Self::new(Code::Internal, "An internal error occurred. It was logged.");
         problem.0.source = Some(source.to_string());
         problem
+    }
+
+    /// Returns the problem for a key beyond the limit of an organization.
+    #[must_use]
+    pub fn too_many_keys() -> Self {
+        let detail = format!(
+            "An organization has at most {TENANT_LIVE_KEYS_MAX} valid keys in each environment. Revoke some first."
+        );
+        Self::new(Code::Conflict, detail)
     }
 
     /// Creates the problem for a path that does not exist.

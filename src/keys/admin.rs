@@ -6,7 +6,7 @@ use std::sync::Arc;
 use porchlight_ports::{Entropy, Keys, Organization, StoreError};
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role};
-use porchlight_schema::limits::{KEY_NAME_CHARS_MAX, TEXT_CHARS_MAX};
+use porchlight_schema::limits::{KEY_NAME_CHARS_MAX, TENANT_LIVE_KEYS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use secrecy::ExposeSecret;
@@ -160,6 +160,11 @@ pub enum KeyAdminError {
         /// The expected value.
         detail: String,
     },
+    /// The organization has as many valid keys as it may.
+    #[error(
+        "the organization already has {TENANT_LIVE_KEYS_MAX} valid keys in this environment; revoke some first"
+    )]
+    TooMany,
     /// No key has this id.
     #[error("the key does not exist")]
     NotFound,
@@ -179,7 +184,8 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// Returns an error for an unknown word or an empty organization name, or if the store fails.
+    /// Returns an error for an unknown word or an empty organization name, if the organization has
+    /// too many valid keys, or if the store fails.
     pub async fn create(
         &self,
         order: &CreateKeyRequest,
@@ -240,11 +246,12 @@ impl KeyAdmin {
             .await
     }
 
-    /// Creates a key of an existing organization at `now`.
+    /// Creates a key of an existing organization at `now`. Keys that are created at the same time may
+    /// exceed [`TENANT_LIVE_KEYS_MAX`] by their number.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails.
+    /// Returns an error if the organization has too many valid keys, or if the store fails.
     pub async fn create_for(
         &self,
         tenant: Tenant,
@@ -254,6 +261,10 @@ impl KeyAdmin {
         expires_at: Option<TimestampMs>,
         now: TimestampMs,
     ) -> Result<CreatedKey, KeyAdminError> {
+        let own = self.list_of(tenant).await?;
+        if own.iter().filter(|record| record.is_live(now)).count() >= TENANT_LIVE_KEYS_MAX {
+            return Err(KeyAdminError::TooMany);
+        }
         let made = super::make(kind, tenant.env, porchlight_world::fill);
         let record = KeyRecord {
             id: KeyId::new(now, SystemEntropy.random()),
@@ -396,5 +407,41 @@ fn kind_word(kind: KeyKind) -> &'static str {
     match kind {
         KeyKind::Secret => "secret",
         KeyKind::Client => "client",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_valid_keys_of_a_tenant_are_bounded() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
+        let now = TimestampMs(1_763_636_100_000);
+        let order = |env| CreateKeyRequest::new("acme", env, "secret");
+        let first = key_admin.create(&order("sandbox"), now).await.unwrap();
+        let found = store.list_keys(None).await.unwrap().remove(0);
+        for number in 1..TENANT_LIVE_KEYS_MAX as u32 {
+            let record = KeyRecord {
+                id: KeyId::new(now, u128::from(number)),
+                ..found.clone()
+            };
+            let mut hash = [0; 32];
+            hash[..4].copy_from_slice(&number.to_be_bytes());
+            store.put_key(hash, record).await.unwrap();
+        }
+        let refused = key_admin.create(&order("sandbox"), now).await;
+        assert!(
+            matches!(refused, Err(KeyAdminError::TooMany)),
+            "{refused:?}"
+        );
+        key_admin.create(&order("live"), now).await.unwrap();
+        let other = CreateKeyRequest::new("other", "sandbox", "secret");
+        key_admin.create(&other, now).await.unwrap();
+        key_admin.revoke(&first.id, now).await.unwrap();
+        key_admin.create(&order("sandbox"), now).await.unwrap();
     }
 }

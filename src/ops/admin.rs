@@ -133,7 +133,9 @@ pub(super) async fn revoke_key(request: AdminRequest) -> Result<HttpResponse, Pr
         .revoke(id, request.state.service.now())
         .await
         .map_err(refused)?;
-    (request.state.on_revoked)();
+    if let Ok(id) = key.id.parse() {
+        (request.state.on_revoked)(id);
+    }
     let line = key_line(Action::RevokeKey, &key.id, request.state.service.now());
     record(&request, &key.organization_id, &key.env, line).await;
     request_context::json(HttpResponse::Ok(), &key)
@@ -257,6 +259,7 @@ fn refused(error: KeyAdminError) -> Problem {
             pointer: format!("/{field}"),
             detail,
         }]),
+        KeyAdminError::TooMany => Problem::too_many_keys(),
         KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
         KeyAdminError::Store(error) => error.into(),
     }

@@ -1,5 +1,7 @@
 //! Tests the path image behind `pathImageUrl`.
 
+use futures_util::future::join_all;
+use porchlight_schema::limits::LINK_REQUESTS_BURST;
 use reqwest::Method;
 use serde_json::json;
 
@@ -7,7 +9,7 @@ use crate::answer::Answer;
 use crate::server::{Server, insights, telemetry};
 
 /// Returns the link in a session's insight, from the path on.
-async fn link(server: &Server, id: &str) -> String {
+pub(crate) async fn link(server: &Server, id: &str) -> String {
     let insight = server.get(&insights(id), &server.keys.secret).await;
     let url = insight.json["pathImageUrl"].as_str().unwrap();
     let base = format!("http://{}", server.address);
@@ -98,6 +100,36 @@ async fn a_wrong_signature_is_refused_for_any_session() {
         .await
         .is_problem(403, "forbidden");
     assert_eq!(get_image(&server, &good).await.status, 200);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_link_writes_a_bounded_number_of_lines_into_the_audit_log() {
+    let server = Server::start().await;
+    let (session, other) = (server.scored_session().await, server.scored_session().await);
+    let (path, of_other) = (
+        link(&server, &session.id).await,
+        link(&server, &other.id).await,
+    );
+    let flood = (0..5 * LINK_REQUESTS_BURST).map(|_| get_image(&server, &path));
+    let mut shown = 0;
+    for answer in join_all(flood).await {
+        if answer.status == 200 {
+            shown += 1;
+            continue;
+        }
+        assert_eq!(answer.header("retry-after"), "1");
+        answer.is_problem(429, "rate_limited");
+    }
+    assert!((1..5 * LINK_REQUESTS_BURST as usize).contains(&shown));
+    assert_eq!(get_image(&server, &of_other).await.status, 200);
+    server.service.audit().unwrap().flush().await;
+    let query = format!(
+        "/v1/audit?action=image.read&limit=200&sessionId={}",
+        session.id
+    );
+    let log = server.get(&query, &server.keys.secret).await;
+    assert_eq!(log.json["data"].as_array().unwrap().len(), shown);
     server.stop().await;
 }
 

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::answer::{Answer, raw};
+use crate::path_image::link;
 use crate::server::{Server, Started, batch, config, start_body, telemetry};
 
 /// The number of connections of the abusive tenant.
@@ -252,6 +253,8 @@ async fn unfinished_lines_use_the_share_of_their_tenant() {
 async fn concurrent_requests_are_limited_per_tenant() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
+    let scored = server.scored_session().await;
+    let image = link(&server, &scored.id).await;
     let mut sessions = Vec::new();
     for _ in 0..5 {
         sessions.push(server.start_session().await);
@@ -273,6 +276,8 @@ async fn concurrent_requests_are_limited_per_tenant() {
     }
     let listed = server.get("/v1/sessions", &server.keys.secret).await;
     listed.is_problem(429, "tenant_requests");
+    let drawn = Answer::of(server.request(Method::GET, &image)).await;
+    drawn.is_problem(429, "tenant_requests");
     neighbour.assert_served(&server).await;
     drop(open);
     wait_until(async || server.service.bodies_in_flight() == 0).await;

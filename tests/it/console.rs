@@ -11,5 +11,6 @@ mod phone;
 mod privacy;
 mod roles;
 mod scale;
+mod shares;
 mod tenant;
 mod visitor;

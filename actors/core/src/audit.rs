@@ -336,11 +336,14 @@ impl Group {
     /// Returns the line at `index`, with its hash.
     #[must_use]
     pub fn line(&self, index: usize) -> Option<HashedLine> {
+        self.lines.get(index).map(StoredLine::hashed)
+    }
+
+    /// Returns the line at `index` like [`Self::line`], if it passes the filter.
+    #[must_use]
+    pub fn line_if(&self, index: usize, filter: &Filter) -> Option<HashedLine> {
         let stored = self.lines.get(index)?;
-        Some(HashedLine {
-            line: stored.line(),
-            hash: hex::encode(&stored.hash),
-        })
+        filter.takes(stored).then(|| stored.hashed())
     }
 
     /// Encodes the group.
@@ -363,6 +366,13 @@ impl Group {
 }
 
 impl StoredLine {
+    fn hashed(&self) -> HashedLine {
+        HashedLine {
+            line: self.line(),
+            hash: hex::encode(&self.hash),
+        }
+    }
+
     fn line(&self) -> Line {
         Line {
             at: self.at,
@@ -393,8 +403,7 @@ pub struct Filter {
 
 impl Filter {
     /// Returns whether a line passes.
-    #[must_use]
-    pub fn takes(&self, line: &Line) -> bool {
+    fn takes(&self, line: &StoredLine) -> bool {
         self.from.is_none_or(|from| line.at >= from)
             && self.to.is_none_or(|to| line.at < to)
             && self

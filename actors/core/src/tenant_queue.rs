@@ -172,6 +172,13 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
         self.requests.is_empty()
     }
 
+    /// Returns the number of a tenant's pieces that wait or run.
+    #[must_use]
+    pub fn len_of(&self, tenant: Option<Tenant>) -> usize {
+        let waiting = self.waiting.get(&tenant).map_or(0, VecDeque::len);
+        waiting + self.running.get(&tenant).copied().unwrap_or_default()
+    }
+
     /// Returns the number of pieces whose first attempt has not ended.
     #[must_use]
     pub fn in_first_attempt(&self) -> usize {
@@ -254,7 +261,9 @@ mod tests {
         }
         assert_eq!(begun(&mut queue), [session(0)]);
         queue.request(session(200), tenant(2), ());
+        assert_eq!([1, 2, 3].map(|of| queue.len_of(tenant(of))), [100, 1, 0]);
         queue.complete(session(0), ());
+        assert_eq!(queue.len_of(tenant(1)), 99);
         assert_eq!(begun(&mut queue), [session(1)]);
         queue.complete(session(1), ());
         assert_eq!(begun(&mut queue), [session(200)]);

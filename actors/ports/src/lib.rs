@@ -25,8 +25,8 @@ pub use outbox::{
 pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, IsKnown, MessageBody, NewSession, Page, PodRow,
-    SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
-    Unwritten,
+    SessionFilter, SessionOutcome, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome,
+    StoredInsight, Unwritten,
 };
 pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 

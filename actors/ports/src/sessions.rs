@@ -1,5 +1,7 @@
 //! Sessions, their snapshots and their insights.
 
+mod outcome;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::StoreResult;
+pub use outcome::SessionOutcome;
 
 /// A message to be committed together with its cause. The store queues it under the session's next
 /// number if the tenant has a webhook, and drops it otherwise.
@@ -463,6 +466,21 @@ pub trait Insights: Send + Sync {
 
     /// Returns a session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
+
+    /// Returns the outcome of each of these sessions, in their order; `None` for one without an
+    /// insight. A page of a list reads at most [`LIST_INSIGHTS_READ_MAX`].
+    ///
+    /// [`LIST_INSIGHTS_READ_MAX`]: porchlight_schema::limits::LIST_INSIGHTS_READ_MAX
+    async fn outcomes(
+        &self,
+        session_ids: Vec<SessionId>,
+    ) -> StoreResult<Vec<Option<SessionOutcome>>> {
+        let mut outcomes = Vec::with_capacity(session_ids.len());
+        for session_id in session_ids {
+            outcomes.push(self.insight(session_id).await?.map(SessionOutcome::from));
+        }
+        Ok(outcomes)
+    }
 
     /// Replaces the review of a session's decision, regardless of its insight. Returns `false` if
     /// there is no such session.

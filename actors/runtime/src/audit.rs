@@ -24,10 +24,12 @@ use porchlight_core::audit::Line;
 use porchlight_ports::{Clock, Store, StoreResult};
 use porchlight_schema::limits::{
     AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_ROOM_MS_MAX, AUDIT_TENANT_LINES_MAX,
+    LISTS_DECODED_AT_ONCE_MAX,
 };
 use porchlight_schema::session::Tenant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::turns::Turns;
 use chain::Chains;
 pub(crate) use expire::expire;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
@@ -92,6 +94,8 @@ pub struct AuditLog {
     damaged_chains: Arc<DamagedChains>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// The turns of organizations whose lines are decoded for a page.
+    reads: Turns,
 }
 
 impl std::fmt::Debug for AuditLog {
@@ -119,6 +123,8 @@ impl AuditLog {
             damaged_chains,
             store,
             clock,
+            // The share of lists bounds how many pages of an organization wait.
+            reads: Turns::new(LISTS_DECODED_AT_ONCE_MAX, usize::MAX),
         }
     }
 

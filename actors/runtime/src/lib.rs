@@ -11,5 +11,6 @@ mod shards;
 pub mod shares;
 mod stored;
 pub mod timers;
+pub mod turns;
 pub mod webhook;
 mod yielding;

@@ -22,12 +22,14 @@ use porchlight_ports::{
 };
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, LISTS_DECODED_AT_ONCE_MAX};
 use porchlight_schema::session::{Address, Device, Pod, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use crate::audit::AuditLog;
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
+use crate::turns::Turns;
 use renewal::RenewalPasses;
 use session_ids::SessionIds;
 use shards::RestoreScheduler;
@@ -173,6 +175,10 @@ pub struct Service {
     audit: Option<AuditLog>,
     privacy: Arc<privacy::Privacy>,
     renewal_passes: Arc<RenewalPasses>,
+    /// The turns of organizations whose insights are decoded for a list or a count.
+    outcome_reads: Turns,
+    /// The turns of organizations for which the past of an event stream is computed.
+    feeds: Turns,
 }
 
 impl Service {
@@ -199,6 +205,9 @@ impl Service {
             audit,
             privacy,
             renewal_passes: Arc::default(),
+            // The share of lists bounds how many reads of an organization wait.
+            outcome_reads: Turns::new(LISTS_DECODED_AT_ONCE_MAX, usize::MAX),
+            feeds: Turns::new(FEEDS_COMPUTED_MAX, usize::MAX),
         }
     }
 

@@ -51,8 +51,6 @@ pub struct TenantUsage {
     pod_changes: Option<Mutex<TokenBucket>>,
     stored_bytes: Option<Mutex<Allowance>>,
     large_bodies: LargeBodies,
-    /// Held while the past of an event stream is computed.
-    feed: tokio::sync::Mutex<()>,
 }
 
 /// A part of a tenant's share, which is returned when the permit is dropped.
@@ -125,7 +123,6 @@ impl TenantUsage {
             pod_changes: limits.pod_changes().map(Mutex::new),
             stored_bytes: limits.stored_bytes().map(Mutex::new),
             large_bodies: LargeBodies::new(Arc::clone(large_bodies)),
-            feed: tokio::sync::Mutex::default(),
         }
     }
 
@@ -193,11 +190,6 @@ impl TenantUsage {
     /// Returns an error if no permit was free in time; see [`LargeBodyRefused`].
     pub async fn acquire_large_body(&self) -> Result<LargeBodyPermit, LargeBodyRefused> {
         self.large_bodies.acquire().await
-    }
-
-    /// Waits until no other past of an event stream of this tenant is computed.
-    pub(crate) async fn turn_to_compute_feed(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.feed.lock().await
     }
 
     /// Batches between their last byte and their acknowledgement.
@@ -279,7 +271,6 @@ impl Drop for SharePermit {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
 
@@ -340,18 +331,6 @@ mod tests {
         assert!(permits.iter().all(Result::is_ok));
         assert!(usage.add_bytes(usize::MAX / 2).is_ok());
         assert!((0..10_000).all(|_| usage.start_session(0).is_ok()));
-    }
-
-    #[test]
-    fn the_feeds_of_one_tenant_are_computed_one_at_a_time() {
-        let shares = shares(ShareLimits::default());
-        let [one, other] = [1, 2].map(|number| shares.of(tenant(number)));
-        let first = one.turn_to_compute_feed().now_or_never();
-        assert!(first.is_some());
-        assert!(one.turn_to_compute_feed().now_or_never().is_none());
-        assert!(other.turn_to_compute_feed().now_or_never().is_some());
-        drop(first);
-        assert!(one.turn_to_compute_feed().now_or_never().is_some());
     }
 
     #[test]

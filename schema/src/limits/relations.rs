@@ -63,7 +63,12 @@ const _: () = assert!(
 const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
-const _: () = assert!(PICTURES_DRAWN_AT_ONCE_MAX <= PICTURES_WAITING_MAX);
+const _: () = assert!(
+    PICTURES_DRAWN_AT_ONCE_MAX > 1,
+    "one organization alone cannot occupy a node"
+);
+const _: () = assert!(LINK_REQUESTS_PER_SEC <= LINK_REQUESTS_BURST);
+const _: () = assert!(TENANT_CONSOLE_STREAMS_MAX < NODE_CONSOLE_STREAMS_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX);
 const _: () = assert!(
     ATTEMPTS_MAX == 6,

@@ -4,15 +4,13 @@
 //! Archives are built on demand from the store, away from the threads that serve requests, and are
 //! not kept. An archive therefore never contains data that was erased before the download.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use actix_web::HttpResponse;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue,
     X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::{Data, Query};
+use porchlight_actors::turns::{TooManyWaiting, Turn, Turns};
 use porchlight_core::audit::{Action, Actor, ActorKind};
 use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
@@ -25,7 +23,6 @@ use porchlight_schema::limits::ACCESS_ARCHIVES_AT_ONCE_MAX;
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::collect::{self, Source};
 use super::id_in_path;
@@ -36,59 +33,27 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderValue::from_static("no-referrer"),
 );
 
-/// Limits how many archives are built at once: one for each tenant, and few on the node.
-pub(crate) struct Archives {
-    building: Mutex<HashSet<Tenant>>,
-    permits: Arc<Semaphore>,
-}
+/// Limits how many archives are built at once: one of each organization, and few on the node.
+pub(crate) struct Archives(Turns);
 
 impl Default for Archives {
     fn default() -> Self {
-        Self {
-            building: Mutex::default(),
-            permits: Arc::new(Semaphore::new(ACCESS_ARCHIVES_AT_ONCE_MAX)),
-        }
+        Self(Turns::new(ACCESS_ARCHIVES_AT_ONCE_MAX, 1))
     }
-}
-
-/// The permission to build an archive for a tenant, until it is dropped.
-struct BuildPermit {
-    archives: Data<Archives>,
-    tenant: Tenant,
-    _of_node: OwnedSemaphorePermit,
 }
 
 impl Archives {
-    /// Begins an archive.
+    /// Waits until an archive of this organization may be built.
     ///
     /// # Errors
     ///
-    /// Returns 429 while an archive of the tenant is being built; 503 while the node builds its
-    /// maximum number of archives.
-    fn begin(archives: &Data<Self>, tenant: Tenant) -> Result<BuildPermit, Problem> {
-        let busy = |_| Problem::new(Code::Overloaded, "Too many archives are being built.");
-        let building = archives.building.lock();
-        let mut building = building.unwrap_or_else(PoisonError::into_inner);
-        if building.contains(&tenant) {
+    /// Returns 429 while another archive of the organization is being built or waits.
+    async fn begin(&self, organization_id: OrganizationId) -> Result<Turn, Problem> {
+        let turn = self.0.take(organization_id).await;
+        turn.map_err(|_: TooManyWaiting| {
             let detail = "Another archive of your organization is being built.";
-            return Err(Problem::new(Code::TenantRequests, detail));
-        }
-        let permits = Arc::clone(&archives.permits);
-        let of_node = permits.try_acquire_owned().map_err(busy)?;
-        building.insert(tenant);
-        Ok(BuildPermit {
-            archives: archives.clone(),
-            tenant,
-            _of_node: of_node,
+            Problem::new(Code::TenantRequests, detail)
         })
-    }
-}
-
-impl Drop for BuildPermit {
-    fn drop(&mut self) {
-        let building = self.archives.building.lock();
-        let mut building = building.unwrap_or_else(PoisonError::into_inner);
-        building.remove(&self.tenant);
     }
 }
 
@@ -169,6 +134,9 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
         return Err(Problem::new(Code::PrivacyRequestNotFound, detail));
     }
     let tenant = link.tenant;
+    let organization_id = tenant.organization_id;
+    call.state.auth.count_link(&organization_id.to_bytes())?;
+    call.count_request(&service.usage(tenant))?;
     let request = service.privacy(tenant).find(link.request_id).await?;
     let request = request.filter(|request| request.archive_expires_at() == Some(link.expires_at));
     let request = request.ok_or_else(privacy_request_not_found)?;
@@ -179,7 +147,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     let archives = call.http.app_data::<Data<Archives>>();
     let archives =
         archives.ok_or_else(|| Problem::internal("the application builds no archive"))?;
-    let permit = Archives::begin(archives, tenant)?;
+    let turn = archives.begin(organization_id).await?;
     let source = Source {
         service: service.clone(),
         webhooks: call.state.webhooks.clone(),
@@ -188,7 +156,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         // Held until the work ends, even if the client disconnects before.
-        let _permit = permit;
+        let _turn = turn;
         runtime.block_on(collect::archive(&source, &request))
     };
     let built = tokio::task::spawn_blocking(work).await;
@@ -207,29 +175,30 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
-    fn tenant(number: u8) -> Tenant {
-        Tenant {
-            organization_id: OrganizationId::from_bytes([number; 16]),
-            env: Env::Sandbox,
-        }
-    }
-
-    #[test]
-    fn one_archive_of_a_tenant_and_few_of_a_node_are_built_at_once() {
-        let archives = Data::new(Archives::default());
-        let begin = |number| Archives::begin(&archives, tenant(number));
-        let status = |number| begin(number).err().map(|problem| problem.code());
-        let first = begin(0).unwrap();
+    #[actix::test]
+    async fn one_archive_of_an_organization_and_few_of_a_node_are_built_at_once() {
+        let archives = Archives::default();
+        let begin = |number: u8| Box::pin(archives.begin(OrganizationId::from_bytes([number; 16])));
+        let status = |number| match begin(number).now_or_never() {
+            Some(turn) => turn.err().map(|problem| problem.code()),
+            None => panic!("the archive waits for its turn"),
+        };
+        let first = begin(0).await.unwrap();
         assert_eq!(status(0), Some(Code::TenantRequests));
-        let others: Vec<_> = (1..ACCESS_ARCHIVES_AT_ONCE_MAX as u8)
-            .map(|number| begin(number).unwrap())
-            .collect();
-        assert_eq!(status(100), Some(Code::Overloaded));
+        let mut others = Vec::new();
+        for number in 1..ACCESS_ARCHIVES_AT_ONCE_MAX as u8 {
+            others.push(begin(number).await.unwrap());
+        }
+        let mut waiting = begin(100);
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert_eq!(status(100), Some(Code::TenantRequests));
         drop(first);
+        drop(waiting.await.unwrap());
         assert_eq!(status(0), None);
         drop(others);
-        assert_eq!(status(100), None);
     }
 }

@@ -1,17 +1,13 @@
 //! The parameters `reason` and `suspicious` of the list of sessions, which filter by the content of
 //! the insight.
 
-use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::service::Service;
 use porchlight_http::query::Query;
-use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
+use porchlight_ports::{Page, SessionFilter, SessionOutcome, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::{ReasonCode, Score};
+use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::limits::{LIST_INSIGHTS_READ_MAX, PAGE_ROWS_MAX};
 use porchlight_schema::session::Tenant;
-
-/// Insights that are read at the same time.
-const AT_ONCE: usize = 16;
 
 /// A filter of sessions by their insights. A session without scores passes only the empty filter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,10 +31,12 @@ impl OutcomeFilter {
         self.reason.is_none() && self.suspicious.is_none()
     }
 
-    fn takes(self, score: &Score) -> bool {
-        let summary = &score.summary;
+    fn takes(self, outcome: &SessionOutcome) -> bool {
+        let Some(summary) = &outcome.summary else {
+            return false;
+        };
         self.reason
-            .is_none_or(|reason| score.reason_codes.contains(&reason))
+            .is_none_or(|reason| outcome.codes.contains(&reason))
             && self
                 .suspicious
                 .is_none_or(|suspicious| summary.suspicious_behavior == suspicious)
@@ -58,14 +56,10 @@ impl OutcomeFilter {
         let (limit, mut rows, mut read) = (limit as usize, Vec::new(), 0);
         loop {
             let page = service.list(tenant, filter, PAGE_ROWS_MAX, after).await?;
-            let scores = stream::iter(page.rows.iter().map(|row| row.start.session_id))
-                .map(|session_id| service.scored(session_id))
-                .buffered(AT_ONCE);
-            let scores: Vec<_> = scores.try_collect().await?;
+            let outcomes = service.of(tenant).outcomes(&page.rows).await?;
             read += page.rows.len();
-            for (row, scored) in page.rows.into_iter().zip(scores) {
-                let score = scored.and_then(|stored| stored.record.score);
-                if !score.is_some_and(|score| self.takes(&score)) {
+            for (row, outcome) in page.rows.into_iter().zip(outcomes) {
+                if !outcome.is_some_and(|outcome| self.takes(&outcome)) {
                     continue;
                 }
                 // One row more than requested shows whether there is a next page.

@@ -7,11 +7,8 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::web::{Bytes, Data};
 use futures_util::stream::unfold;
-use porchlight_actors::shares::SharePermit;
 use porchlight_http::State;
 use porchlight_http::problem::Problem;
-use porchlight_http::request_context::share_exceeded;
-use porchlight_observe::shares::Share;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::BOARD_REFRESH_MS;
 use porchlight_schema::session::Tenant;
@@ -48,14 +45,11 @@ struct BoardStream {
     sent: HashMap<SessionId, Arc<Entry>>,
     refreshes: u32,
     _permit: StreamPermit,
-    _share: SharePermit,
 }
 
 pub(super) async fn stream(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let tenant = request.tenant();
-    let usage = request.state.service.usage(tenant);
-    let share = usage.hold(Share::EventStreams).map_err(share_exceeded)?;
-    let permit = request.console.streams.open()?;
+    let permit = request.open_stream()?;
     let board = BoardStream {
         tenant,
         key_hash: request.ticket.key_hash,
@@ -64,7 +58,6 @@ pub(super) async fn stream(request: SignedInRequest) -> Result<HttpResponse, Pro
         sent: HashMap::new(),
         refreshes: 0,
         _permit: permit,
-        _share: share,
     };
     let messages = unfold(board, |board| async move { board.next().await });
     Ok(event_stream(messages))

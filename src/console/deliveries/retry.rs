@@ -51,6 +51,7 @@ pub(super) async fn preview(request: SignedInRequest) -> Result<HttpResponse, Pr
     let query = filter::parse(request.http.query_string());
     let filter = chosen_filter(&query)?;
     let webhooks = request.webhooks()?;
+    let _share = request.begin_list()?;
     let counted = webhooks
         .of(request.tenant())
         .count_retryable(&filter)
@@ -88,6 +89,7 @@ pub(super) async fn run(mut request: SignedInRequest) -> Result<HttpResponse, Pr
     let query = filter::parse(&request.form().await?.query());
     let filter = chosen_filter(&query)?;
     let webhooks = request.webhooks()?;
+    let _share = request.begin_list()?;
     let done = webhooks.of(request.tenant()).retry_all(&filter).await?;
     let query = retry_query(&query);
     Ok(guard::redirect(&format!(
@@ -108,6 +110,7 @@ pub(super) async fn progress(request: SignedInRequest) -> Result<HttpResponse, P
     let endpoint = webhooks.endpoint().await?;
     let waiting = webhooks.retries_waiting().await?;
     let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
+    let _share = request.begin_list()?;
     let remaining = webhooks.count_retryable(&filter).await?;
     let (requested, attempted) = (
         requested.min(RETRY_BY_FILTER_MAX),

@@ -10,7 +10,6 @@ use porchlight_ports::{
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::time::{DAY_MS, TimestampMs};
 
-use super::super::sessions::outcomes;
 use super::super::signed_in::SignedInRequest;
 
 /// The maximum number of sessions that are read, each with its insight.
@@ -80,6 +79,7 @@ impl DeliveryCounts {
 
 /// Reads and counts everything for the overview.
 pub(super) async fn count(request: &SignedInRequest) -> Result<OverviewCounts, Problem> {
+    let _share = request.begin_list()?;
     let from = request.now().plus_ms(-DAY_MS);
     let (live, is_live_truncated) = request.sessions().live(LIVE_MAX).await?;
     let webhooks = request.webhooks()?;
@@ -100,7 +100,7 @@ async fn sessions(request: &SignedInRequest, from: TimestampMs) -> Result<Sessio
         ..SessionFilter::default()
     };
     let page = own.list(&filter, SESSIONS_MAX, None).await?;
-    let found = outcomes(own, &page.rows).await?;
+    let found = own.outcomes(&page.rows).await?;
     let oldest = page.rows.last().map(|row| row.start.created_at);
     let mut sessions = SessionCounts {
         seen: page.rows.len(),

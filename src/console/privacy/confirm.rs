@@ -94,6 +94,7 @@ async fn sessions(request: &SignedInRequest, subject: &Subject) -> Result<String
             return Ok(u8::from(found.is_some()).to_string());
         }
     }
+    let _share = request.begin_list()?;
     let sessions = request.sessions();
     let page = sessions.list(&filter, SESSIONS_COUNTED_MAX, None).await?;
     Ok(match page.next {

@@ -59,6 +59,7 @@ pub(super) async fn render(
     entered: &Entered,
 ) -> Result<HttpResponse, Problem> {
     let selected = Selected::of(request);
+    let _share = request.begin_list()?;
     let privacy = request.state.service.privacy(request.tenant());
     let page = privacy.page(selected.status, ROWS, selected.after.clone());
     let page = page.await?;

@@ -50,7 +50,7 @@ struct LivePoll {
 
 pub(super) async fn stream(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let row = request.session().await?;
-    let permit = request.console.streams.open()?;
+    let permit = request.open_stream()?;
     let poll = LivePoll {
         session_id: row.start.session_id,
         key_hash: request.ticket.key_hash,

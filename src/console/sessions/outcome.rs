@@ -1,46 +1,14 @@
-//! The outcomes of sessions, for lists and counts.
+//! The outcomes of sessions, as lists and counts show them.
 
 use maud::{Markup, html};
-use porchlight_actors::service::TenantSessions;
-use porchlight_ports::{SessionRow, StoreResult};
-use porchlight_schema::insight::{ReasonCode, Summary};
+use porchlight_ports::{SessionOutcome, SessionRow};
+use porchlight_schema::insight::ReasonCode;
 
 use super::super::layout::{Icon, icon};
 use super::super::words;
 
-/// The outcome of a session.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    /// The reason codes, the outcome first; empty if scoring failed.
-    pub(crate) codes: Vec<ReasonCode>,
-    /// The scores; `None` if scoring failed.
-    pub(crate) summary: Option<Summary>,
-}
-
-/// Returns the outcome of each session, or `None` for a session that is not scored yet.
-pub(crate) async fn outcomes(
-    own: TenantSessions<'_>,
-    rows: &[SessionRow],
-) -> StoreResult<Vec<Option<Outcome>>> {
-    let mut found = Vec::with_capacity(rows.len());
-    for row in rows {
-        let stored = match row.end {
-            Some(_) => own.scored(row).await?,
-            None => None,
-        };
-        found.push(stored.map(|stored| {
-            let score = stored.record.score;
-            Outcome {
-                summary: score.as_ref().map(|score| score.summary),
-                codes: score.map(|score| score.reason_codes).unwrap_or_default(),
-            }
-        }));
-    }
-    Ok(found)
-}
-
 /// Renders the state of a session, or its outcome.
-pub(super) fn chip(row: &SessionRow, outcome: Option<&Outcome>) -> Markup {
+pub(super) fn chip(row: &SessionRow, outcome: Option<&SessionOutcome>) -> Markup {
     let Some(outcome) = outcome else {
         return match row.end {
             None => super::recording(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use dashmap::{DashMap, DashSet};
 use porchlight_core::shares::TokenBucket;
+use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::{
     FOUND_KEYS_REMEMBERED_MAX, KEYS_REMEMBERED_MAX, UNKNOWN_KEY_LOOKUPS_BURST,
@@ -137,9 +138,9 @@ impl KeyCache {
         }
     }
 
-    pub(super) fn clear(&self) {
-        self.known.clear();
-        self.unknown.clear();
+    /// Evicts the key with this id; the lookups of the others stay cached.
+    pub(super) fn evict(&self, id: KeyId) {
+        self.known.retain(|_, entry| entry.found.id != id);
     }
 
     /// Removes expired entries.
@@ -166,7 +167,7 @@ impl KeyCache {
 
 #[cfg(test)]
 mod tests {
-    use porchlight_schema::ids::{KeyId, OrganizationId};
+    use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::key::{KeyKind, Role};
     use porchlight_schema::session::{Env, Tenant};
     use porchlight_schema::time::TimestampMs;
@@ -204,7 +205,7 @@ mod tests {
         let looked_up = (0..u16::MAX).filter(|&number| guess(number)).count();
         assert!(looked_up < usize::from(u16::MAX) / 2, "{looked_up}");
         cache.begin_lookup(&[0; 32]).unwrap();
-        cache.clear();
+        cache.evict(record().id);
         cache.begin_lookup(&[0; 32]).unwrap();
     }
 
@@ -216,12 +217,26 @@ mod tests {
         cache.put([2; 32], None);
         assert_eq!(cache.get(&[1; 32]), CachedKey::Found(record()));
         assert_eq!(cache.get(&[2; 32]), CachedKey::Unknown);
-        cache.clear();
+        cache.evict(record().id);
         assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
-        assert_eq!(cache.get(&[2; 32]), CachedKey::Missing);
+        assert_eq!(cache.get(&[2; 32]), CachedKey::Unknown);
         let never_caching = KeyCache::new(Duration::ZERO);
         never_caching.put([1; 32], Some(record()));
         assert_eq!(never_caching.get(&[1; 32]), CachedKey::Missing);
+    }
+
+    #[test]
+    fn the_eviction_of_a_key_leaves_the_others() {
+        let cache = KeyCache::new(Duration::from_secs(60));
+        let other = Arc::new(KeyRecord {
+            id: KeyId::new(TimestampMs(1), 2),
+            ..record().as_ref().clone()
+        });
+        cache.put([1; 32], Some(record()));
+        cache.put([2; 32], Some(Arc::clone(&other)));
+        cache.evict(record().id);
+        assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
+        assert_eq!(cache.get(&[2; 32]), CachedKey::Found(other));
     }
 
     #[test]

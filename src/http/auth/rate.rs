@@ -16,7 +16,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// The window of the policy in seconds.
 const WINDOW_SEC: u32 = 1;
 
-/// Requests of each credential in a second, with a burst of as many.
+/// Requests of each credential in a second, with a burst.
 pub(super) struct RateLimit {
     quota: NonZeroU32,
     limiter: DefaultKeyedRateLimiter<[u8; 16], StateInformationMiddleware>,
@@ -40,10 +40,11 @@ pub struct Limited {
 }
 
 impl RateLimit {
-    /// Creates a limit of `per_second` requests; `None` for 0.
-    pub(super) fn new(per_second: u32) -> Option<Self> {
-        let quota = NonZeroU32::new(per_second)?;
-        let limiter = RateLimiter::dashmap(Quota::per_second(quota)).with_middleware();
+    /// Creates a limit of `per_second` requests with a burst of `burst`; `None` if one of them is 0.
+    pub(super) fn new(per_second: u32, burst: u32) -> Option<Self> {
+        let (quota, burst) = (NonZeroU32::new(per_second)?, NonZeroU32::new(burst)?);
+        let rate = Quota::per_second(quota).allow_burst(burst);
+        let limiter = RateLimiter::dashmap(rate).with_middleware();
         Some(Self { quota, limiter })
     }
 
@@ -111,8 +112,8 @@ mod tests {
 
     #[test]
     fn the_remaining_rate_is_reported_until_it_is_exhausted() {
-        assert!(RateLimit::new(0).is_none());
-        let limit = RateLimit::new(2).unwrap();
+        assert!(RateLimit::new(0, 0).is_none());
+        let limit = RateLimit::new(2, 2).unwrap();
         let caller = Caller::Session(SessionId::from_bytes([1; 16]));
         let mut headers = HeaderMap::new();
         limit.count(&caller.subject()).unwrap().write(&mut headers);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use porchlight_ports::{Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight};
+use porchlight_ports::{
+    Insights, MessageBody, SessionOutcome, Snapshot, Snapshots, StoreResult, StoredInsight,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::review::Review;
 
@@ -49,6 +51,20 @@ impl<E: Engine> Insights for LocalStore<E> {
         self.read_inline(|read| insights::newest(read, session_id))
     }
 
+    async fn outcomes(
+        &self,
+        session_ids: Vec<SessionId>,
+    ) -> StoreResult<Vec<Option<SessionOutcome>>> {
+        self.read_rows(move |read| {
+            let outcome = |session_id| {
+                let stored = insights::newest(read, session_id)?;
+                Ok(stored.map(SessionOutcome::from))
+            };
+            session_ids.into_iter().map(outcome).collect()
+        })
+        .await
+    }
+
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
         self.committer
             .write_for_client(move |txn| reviews::put(txn, session_id, &review))
@@ -73,5 +89,34 @@ impl<E: Engine> Insights for LocalStore<E> {
             }
             Ok(rows)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn the_insights_of_many_sessions_are_decoded_on_a_blocking_thread() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build();
+        runtime.unwrap().block_on(async {
+            let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+            // The only blocking thread is occupied, so the read must wait for it.
+            let (release, held) = mpsc::sync_channel::<()>(1);
+            let occupied = tokio::task::spawn_blocking(move || held.recv().is_err());
+            let mut read = store.outcomes(vec![SessionId::new(TimestampMs(1), 1)]);
+            let early = tokio::time::timeout(Duration::from_millis(20), &mut read).await;
+            assert!(early.is_err(), "{early:?}");
+            drop(release);
+            assert!(occupied.await.unwrap());
+            assert_eq!(read.await.unwrap(), [None]);
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
+use porchlight_ports::{Covered, PodRow, SessionOutcome, Snapshot, Store, StoredInsight};
 use porchlight_schema::ids::{KeyId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::MessageEvent;
@@ -89,6 +89,12 @@ pub async fn a_review_is_kept_beside_each_insight(subject: &dyn Subject) {
         assert_eq!(store.review(id).await.unwrap(), Some(second.clone()));
     }
     assert_eq!(store.review(other.session_id).await.unwrap(), None);
+    let failed = SessionOutcome {
+        codes: Vec::new(),
+        summary: None,
+    };
+    let outcomes = store.outcomes(vec![other.session_id, id]).await;
+    assert_eq!(outcomes.unwrap(), [None, Some(failed)]);
 }
 
 /// Returns the sessions among these that need scoring.

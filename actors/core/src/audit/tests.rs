@@ -134,10 +134,10 @@ fn a_filter_selects_the_lines_that_it_describes() {
         action: Some(Action::ReadInsight),
         object: Some("ses_1".to_owned()),
     };
-    let taken: Vec<_> = (0..3)
-        .filter(|number| filter.takes(&line(*number)))
-        .collect();
-    assert_eq!(taken, [1]);
+    let lines = [0, 1, 2].map(line);
+    let group = Group::append(&Head::EMPTY, &lines);
+    let taken = [0, 1, 2, 3].map(|index| group.line_if(index, &filter));
+    assert_eq!(taken, [None, group.line(1), None, None]);
     let groups = chain(&[1, 2]);
     assert!(filter.is_past(&groups[0]) && !filter.is_past(&groups[1]));
 }

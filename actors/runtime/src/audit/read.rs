@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use porchlight_core::audit::{
-    ChainName, Fault, Filter, HashedLine, LinePosition, Verified, Verifier,
+    ChainName, Fault, Filter, Group, HashedLine, LinePosition, Verified, Verifier,
 };
-use porchlight_ports::{Store, StoreError, StoreResult};
+use porchlight_ports::{Document, Store, StoreError, StoreResult};
 use porchlight_schema::limits::{AUDIT_PAGE_GROUPS_MAX, AUDIT_PART_GROUPS};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::AuditLog;
-use super::chain::{extent, groups_from, recorded_extent};
+use super::chain::{documents, extent, group_of, groups_from, recorded_extent};
 use super::expire::expired_until;
+use crate::turns::Turn;
 
 /// A page of the log, newest line first.
 #[derive(Debug, Clone)]
@@ -49,6 +50,81 @@ pub enum Outcome {
     },
 }
 
+/// The lines that are selected for a page, newest first.
+struct Selection {
+    filter: Filter,
+    limit: usize,
+    /// The lines before this position have yet to be listed.
+    before: LinePosition,
+    lines: Vec<HashedLine>,
+}
+
+/// The continuation of a selection after the groups of one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Older parts may have further lines of the page.
+    Older,
+    /// The page is full, and a further line follows.
+    Full,
+    /// No older line passes the filter.
+    Past,
+}
+
+impl Selection {
+    /// Decodes the groups of a part and selects among their lines up to the group `newest`. A part
+    /// has many lines, so this runs on a blocking thread, in the organization's `turn`.
+    async fn read(
+        mut self,
+        documents: Vec<Document>,
+        newest: u64,
+        turn: Turn,
+    ) -> StoreResult<(Self, Progress)> {
+        let work = move || {
+            let _turn = turn;
+            let groups: StoreResult<Vec<_>> = documents.iter().map(group_of).collect();
+            let progress = self.add(&groups?, newest);
+            Ok((self, progress))
+        };
+        let selected = tokio::task::spawn_blocking(work).await;
+        selected.map_err(StoreError::unavailable)?
+    }
+
+    /// Adds the lines of a part's groups, from the group `newest` back.
+    fn add(&mut self, groups: &[Group], newest: u64) -> Progress {
+        for group in groups.iter().rev().filter(|group| group.number <= newest) {
+            if self.filter.is_past(group) {
+                return Progress::Past;
+            }
+            for index in (0..group.len()).rev() {
+                let at = LinePosition {
+                    group: group.number,
+                    line: u32::try_from(index).unwrap_or(u32::MAX),
+                };
+                if at >= self.before {
+                    continue;
+                }
+                let Some(line) = group.line_if(index, &self.filter) else {
+                    continue;
+                };
+                if self.lines.len() == self.limit {
+                    return Progress::Full;
+                }
+                self.lines.push(line);
+                self.before = at;
+            }
+        }
+        Progress::Older
+    }
+
+    /// Returns the page, which others follow if `has_next`.
+    fn page(self, has_next: bool) -> AuditPage {
+        AuditPage {
+            lines: self.lines,
+            next: has_next.then_some(self.before),
+        }
+    }
+}
+
 impl AuditLog {
     /// Lists lines, newest first. A page reads at most [`AUDIT_PAGE_GROUPS_MAX`] groups, so it may
     /// have fewer lines than `limit` without being the last page.
@@ -64,57 +140,44 @@ impl AuditLog {
         after: Option<LinePosition>,
     ) -> StoreResult<AuditPage> {
         let extent = extent(self.store(), tenant).await?;
-        let limit = limit as usize;
-        // The lines before this position have yet to be listed.
         let mut before = after.unwrap_or(LinePosition {
             group: extent.head.next,
             line: 0,
         });
         before.group = before.group.min(extent.head.next);
-        let (mut lines, mut read) = (Vec::new(), 0);
+        let mut selection = Selection {
+            filter: filter.clone(),
+            limit: limit as usize,
+            before,
+            lines: Vec::new(),
+        };
+        let mut read = 0;
         loop {
             // The last group that may contain lines before that position.
-            let Some(newest) = last_group(before) else {
-                return Ok(AuditPage { lines, next: None });
+            let Some(newest) = last_group(selection.before) else {
+                return Ok(selection.page(false));
             };
             let part = newest / AUDIT_PART_GROUPS;
             if part < extent.first_part {
-                return Ok(AuditPage { lines, next: None });
+                return Ok(selection.page(false));
             }
-            let groups = groups_from(self.store(), tenant, part * AUDIT_PART_GROUPS).await?;
-            for group in groups.iter().rev().filter(|group| group.number <= newest) {
-                if filter.is_past(group) {
-                    return Ok(AuditPage { lines, next: None });
-                }
-                for index in (0..group.len()).rev() {
-                    let at = LinePosition {
-                        group: group.number,
-                        line: u32::try_from(index).unwrap_or(u32::MAX),
-                    };
-                    let line = group.line(index).filter(|_| at < before);
-                    let Some(line) = line.filter(|line| filter.takes(&line.line)) else {
-                        continue;
-                    };
-                    if lines.len() == limit {
-                        return Ok(AuditPage {
-                            lines,
-                            next: Some(before),
-                        });
-                    }
-                    lines.push(line);
-                    before = at;
-                }
+            let turn = self.reads.take(tenant.organization_id).await;
+            let turn = turn.map_err(|_| StoreError::Overloaded)?;
+            let documents = documents(self.store(), tenant, part, None).await?;
+            let progress;
+            (selection, progress) = selection.read(documents, newest, turn).await?;
+            match progress {
+                Progress::Older => {}
+                Progress::Full => return Ok(selection.page(true)),
+                Progress::Past => return Ok(selection.page(false)),
             }
-            before = LinePosition {
+            selection.before = LinePosition {
                 group: part * AUDIT_PART_GROUPS,
                 line: 0,
             };
             read += AUDIT_PART_GROUPS;
-            if read >= AUDIT_PAGE_GROUPS_MAX && before.group > 0 {
-                return Ok(AuditPage {
-                    lines,
-                    next: Some(before),
-                });
+            if read >= AUDIT_PAGE_GROUPS_MAX && selection.before.group > 0 {
+                return Ok(selection.page(true));
             }
         }
     }
@@ -196,5 +259,71 @@ fn last_group(before: LinePosition) -> Option<u64> {
         Some(before.group)
     } else {
         before.group.checked_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_core::audit::{Action, Actor, ActorKind, Head, Line};
+
+    use super::*;
+
+    fn line(number: i64) -> Line {
+        Line {
+            at: TimestampMs(number),
+            actor: Actor::of_kind(ActorKind::Service),
+            action: Action::ReadInsight.as_str().to_owned(),
+            object: Some(format!("ses_{}", number % 2)),
+            from: None,
+        }
+    }
+
+    /// Returns two groups with the lines 0 to 2 and 3 to 5.
+    fn groups() -> [Group; 2] {
+        let first = Group::append(&Head::EMPTY, &[0, 1, 2].map(line));
+        let second = Group::append(&first.head(), &[3, 4, 5].map(line));
+        [first, second]
+    }
+
+    fn selection(filter: Filter, limit: usize) -> Selection {
+        Selection {
+            filter,
+            limit,
+            before: LinePosition { group: 2, line: 0 },
+            lines: Vec::new(),
+        }
+    }
+
+    fn times(page: &AuditPage) -> Vec<i64> {
+        page.lines.iter().map(|line| line.line.at.0).collect()
+    }
+
+    #[test]
+    fn a_page_ends_where_the_next_one_begins() {
+        let filter = Filter {
+            object: Some("ses_1".to_owned()),
+            ..Filter::default()
+        };
+        let mut first = selection(filter.clone(), 2);
+        assert_eq!(first.add(&groups(), 1), Progress::Full);
+        let first = first.page(true);
+        assert_eq!(times(&first), [5, 3]);
+        let mut second = Selection {
+            before: first.next.unwrap(),
+            ..selection(filter, 2)
+        };
+        assert_eq!(second.add(&groups(), 1), Progress::Older);
+        assert_eq!(times(&second.page(false)), [1]);
+    }
+
+    #[test]
+    fn groups_before_the_first_time_end_a_selection() {
+        let filter = Filter {
+            from: Some(TimestampMs(4)),
+            ..Filter::default()
+        };
+        let mut selected = selection(filter, 10);
+        assert_eq!(selected.add(&groups(), 1), Progress::Past);
+        assert_eq!(times(&selected.page(false)), [5, 4]);
     }
 }

@@ -9,9 +9,8 @@ use porchlight_core::session::feed::{Feed, FeedChanges};
 use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, SCORING_QUARANTINES_MAX};
+use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 use porchlight_schema::session::SessionEnd;
-use tokio::sync::Semaphore;
 
 use super::Service;
 use crate::registry::Watch;
@@ -100,15 +99,9 @@ impl Service {
         row: &SessionRow,
         end: &SessionEnd,
     ) -> StoreResult<FeedChanges> {
-        // Each computation takes as long as a scoring, so only a few run concurrently and the
-        // others wait: those of one tenant for each other, and then at most one of each tenant.
-        static COMPUTATIONS: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
-        let usage = self.usage(row.start.tenant);
-        let _turn = usage.turn_to_compute_feed().await;
-        let _permit = COMPUTATIONS
-            .acquire()
-            .await
-            .map_err(StoreError::unavailable)?;
+        // Each computation takes as long as a scoring, so only a few run concurrently.
+        let turn = self.feeds.take(row.start.tenant.organization_id);
+        let _turn = turn.await.map_err(StoreError::unavailable)?;
         let notes = self.store().notes(row.start.session_id).await?;
         let gaps: Vec<_> = notes.iter().filter_map(|note| note.skipped()).collect();
         let quarantined = notes.iter().filter_map(|note| note.quarantined());

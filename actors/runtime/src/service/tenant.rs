@@ -1,8 +1,11 @@
 //! The sessions of one tenant. All customer reads of the store go through here, so that no customer
 //! reaches the sessions of another.
 
+use std::sync::Arc;
+
 use porchlight_ports::{
-    Acknowledged, JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight,
+    Acknowledged, JournalEntry, Page, SessionFilter, SessionOutcome, SessionRow, StoreError,
+    StoreResult, StoredInsight,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{ACKNOWLEDGED_RANGES_MAX, SAMPLE_T_MS_MAX};
@@ -89,6 +92,36 @@ impl TenantSessions<'_> {
             return Ok(None);
         }
         self.service.scored(row.start.session_id).await
+    }
+
+    /// Returns the outcome of each session, in their order; `None` for a session that has not ended,
+    /// is not scored or belongs to another tenant. Organizations take turns, because decoding many
+    /// insights takes long.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn outcomes(&self, rows: &[SessionRow]) -> StoreResult<Vec<Option<SessionOutcome>>> {
+        let is_read = |row: &SessionRow| row.end.is_some() && self.owns(row);
+        let read = rows.iter().filter(|row| is_read(row));
+        let session_ids: Vec<_> = read.map(|row| row.start.session_id).collect();
+        if session_ids.is_empty() {
+            return Ok(vec![None; rows.len()]);
+        }
+        let turn = self.service.outcome_reads.take(self.tenant.organization_id);
+        let turn = turn.await.map_err(|_| StoreError::Overloaded)?;
+        let store = Arc::clone(self.service.store());
+        // The turn lasts until the read ends, even if the client disconnects before.
+        let read = tokio::spawn(async move {
+            let _turn = turn;
+            store.outcomes(session_ids).await
+        });
+        let mut found = read.await.map_err(StoreError::unavailable)??.into_iter();
+        let of_row = |row| match is_read(row) {
+            true => found.next().flatten(),
+            false => None,
+        };
+        Ok(rows.iter().map(of_row).collect())
     }
 
     /// Returns the review of a session's decision, or `None` if it has none or belongs to another

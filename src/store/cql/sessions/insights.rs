@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::is_of_one_session;
-use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
+use porchlight_ports::{
+    Insights, MessageBody, SessionOutcome, StoreError, StoreResult, StoredInsight,
+};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::review::Review;
@@ -15,6 +18,9 @@ use crate::cql::statements::db::{decode, encode};
 use crate::cql::statements::write_group::WriteGroup;
 use crate::cql::webhooks::relay::{MessageHead, number_cell};
 use crate::cql::{CqlStore, Inner};
+
+/// The maximum number of insights that one call reads at the same time.
+const INSIGHTS_READ_AT_ONCE_MAX: usize = 16;
 
 fn revision_of(state: Option<&State>) -> u32 {
     let official = state.and_then(|state| state.insight);
@@ -131,6 +137,24 @@ impl Inner {
     }
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
+        let data = self.encoded_insight(session_id).await?;
+        data.map(|data| decode("insights", &data)).transpose()
+    }
+
+    /// Returns the outcome of a session. Decodes the insight outside of the caller's thread, because
+    /// the caller reads many.
+    async fn outcome(&self, session_id: SessionId) -> StoreResult<Option<SessionOutcome>> {
+        let Some(data) = self.encoded_insight(session_id).await? else {
+            return Ok(None);
+        };
+        let decoded = tokio::task::spawn_blocking(move || {
+            decode::<StoredInsight>("insights", &data).map(SessionOutcome::from)
+        });
+        decoded.await.map_err(StoreError::unavailable)?.map(Some)
+    }
+
+    /// Returns the bytes of a session's newest insight.
+    async fn encoded_insight(&self, session_id: SessionId) -> StoreResult<Option<Vec<u8>>> {
         let state = self.state(session_id).await?;
         let Some(official) = state.and_then(|state| state.insight) else {
             return Ok(None);
@@ -143,7 +167,7 @@ impl Inner {
         let (data,) = row.ok_or_else(|| {
             StoreError::Damaged("insights: the official one is not there".to_owned())
         })?;
-        decode("insights", &data).map(Some)
+        Ok(Some(data))
     }
 
     /// Returns a message of a session, in two parts.
@@ -217,6 +241,19 @@ impl Insights for CqlStore {
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
         self.read(|inner| async move { inner.insight(session_id).await })
+            .await
+    }
+
+    async fn outcomes(
+        &self,
+        session_ids: Vec<SessionId>,
+    ) -> StoreResult<Vec<Option<SessionOutcome>>> {
+        let read =
+            |session_id| self.read(move |inner| async move { inner.outcome(session_id).await });
+        stream::iter(session_ids)
+            .map(read)
+            .buffered(INSIGHTS_READ_AT_ONCE_MAX)
+            .try_collect()
             .await
     }
 
