@@ -111,8 +111,10 @@ async fn a_link_writes_a_bounded_number_of_lines_into_the_audit_log() {
         link(&server, &session.id).await,
         link(&server, &other.id).await,
     );
+    // The image is drawn once, so that no request waits for its turn to draw.
+    assert_eq!(get_image(&server, &path).await.status, 200);
     let flood = (0..5 * LINK_REQUESTS_BURST).map(|_| get_image(&server, &path));
-    let mut shown = 0;
+    let mut shown = 1;
     for answer in join_all(flood).await {
         if answer.status == 200 {
             shown += 1;
@@ -121,7 +123,7 @@ async fn a_link_writes_a_bounded_number_of_lines_into_the_audit_log() {
         assert_eq!(answer.header("retry-after"), "1");
         answer.is_problem(429, "rate_limited");
     }
-    assert!((1..5 * LINK_REQUESTS_BURST as usize).contains(&shown));
+    assert!((2..5 * LINK_REQUESTS_BURST as usize).contains(&shown));
     assert_eq!(get_image(&server, &of_other).await.status, 200);
     server.service.audit().unwrap().flush().await;
     let query = format!(
