@@ -13,6 +13,9 @@ mod approaches;
 #[path = "timeline/carried.rs"]
 mod carried;
 
+#[path = "timeline/couriers.rs"]
+mod couriers;
+
 #[path = "timeline/gates.rs"]
 mod gates;
 

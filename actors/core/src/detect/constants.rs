@@ -46,6 +46,10 @@ crate::parameters::table! {
         /// The time between two reports of a counter from which a report covers a walk and a stay:
         /// the shortest stay takes 8 s.
         STEPS_COARSE_MS: u32 = 5_000;
+        /// The number of prompt reports in a row after which a coarse counter is prompt again. A
+        /// counter that waits 2 to 10 s before each report makes one within 4 s of the other now
+        /// and then.
+        STEPS_PROMPT_MIN: u8 = 2;
         /// The lowest rate of steps on a walk without pauses, per second. Slow walkers take 1.3
         /// (research 2).
         STEPS_WALK_HZ_MIN: f32 = 1.0;
@@ -268,6 +272,9 @@ crate::parameters::table! {
         /// The time over which the way shows the speed of a phone that reports none. A bicycle goes
         /// several accuracy radii in it.
         SHAKEN_WAY_MS: u32 = 5_000;
+        /// The speed by satellites up to which the phone stands, m/s: half of the slowest walk less
+        /// the claimed error of a receiver's speed.
+        STANDS_MPS: f32 = 0.3;
         /// The steepest street that vehicles take (public roads of 15 to 20 % are rare enough to
         /// bear signs).
         STREET_GRADE_MAX: f32 = 0.15;

@@ -1,8 +1,8 @@
 //! The costs of vertical speeds and speeds over ground for the states of the movement track.
 
 use super::constants::{
-    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, STREET_GRADE_MAX,
-    STREET_SPEED_COST, STREET_SPEED_MPS,
+    CLIMB_GROUND_SPEED_MPS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
+    STREET_GRADE_MAX, STREET_SPEED_COST, STREET_SPEED_MPS, WALK_SPEED_MPS_MAX,
 };
 use super::frame::KeptFrame;
 
@@ -25,6 +25,21 @@ pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
             (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
         }
         _ => 0.0,
+    }
+}
+
+/// Returns the vertical speed that is still level ground for a walk, in m/s: more on a street, where
+/// the phone's own speed under the sky is higher than on any stairs.
+pub(super) fn level_mps(frame: &KeptFrame) -> f32 {
+    match frame.speed_mps() {
+        Some(speed_mps)
+            if frame.sees_sky()
+                && !frame.is_non_satellite()
+                && speed_mps > CLIMB_GROUND_SPEED_MPS =>
+        {
+            LEVEL_MPS.max(STREET_GRADE_MAX * speed_mps.min(WALK_SPEED_MPS_MAX))
+        }
+        _ => LEVEL_MPS,
     }
 }
 

@@ -7,7 +7,7 @@ use super::constants::{
     REST_LOG_ODDS, RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS, UNMEASURED_RIDE_COST,
     WALK_LEVEL_SPREAD_MPS, WALK_SPEED_MPS_MAX,
 };
-use super::cost::{cost, grade_cost, steep_cost, street_cost};
+use super::cost::{cost, grade_cost, level_mps, steep_cost, street_cost};
 use super::decode::Evidence;
 use super::frame::KeptFrame;
 
@@ -52,7 +52,7 @@ pub(super) fn evidence_of(
             (
                 (
                     cost(rate_mps - LEVEL_MPS, level),
-                    cost(rate_mps - LEVEL_MPS, walk),
+                    cost(rate_mps - level_mps(frame), walk),
                 ),
                 cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
                 cost(RIDE_MPS - rate_mps, climb)

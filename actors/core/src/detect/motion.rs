@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SWING_MAX, CLIMB_SWING_MPS2, CLIMB_SWING_SHARE,
     CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_COARSE_MS,
-    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WALK_HZ_MIN, STEPS_WITHIN_MS,
-    STEPS_WITHIN_MS_MIN,
+    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_PROMPT_MIN, STEPS_SILENT_LOG_ODDS, STEPS_WALK_HZ_MIN,
+    STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
 };
 use crate::gait::{Evidence, Models, MotionHistory};
 use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
@@ -32,9 +32,9 @@ pub(super) struct MotionState {
     usual_ms: f32,
     /// The newest second in which the counter reported.
     last_report_ms: Option<u32>,
-    /// Whether each report of the counter covers many seconds, so that it shows no walk or stay by
-    /// itself.
-    is_coarse: bool,
+    /// The number of prompt reports of a rise that are still missing until the counter counts as prompt; 0 if it is. The
+    /// reports of a coarse counter cover many seconds, so that they show no walk or stay by themselves.
+    coarse: u8,
     /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,
     /// The newest seconds of `motion`, if the phone sends it.
@@ -114,9 +114,9 @@ impl MotionState {
         self.reports_at_rest |= self.idle_in_row >= STEPS_IDLE_SEC_MIN;
         let has_walked = steps as f32 * 1_000.0 >= STEPS_WALK_HZ_MIN * since_ms as f32;
         if since_ms >= STEPS_COARSE_MS && (steps == 0 || has_walked) {
-            self.is_coarse = true;
+            self.coarse = STEPS_PROMPT_MIN;
         } else if since_ms <= STEPS_WITHIN_MS && steps > 0 {
-            self.is_coarse = false;
+            self.coarse = self.coarse.saturating_sub(1);
         }
     }
 
@@ -170,9 +170,11 @@ impl MotionState {
             self.expected = None;
             return Gait::default();
         }
-        let steps_lately = self.count_steps(window) && !self.is_coarse;
-        let stepped = window.steps.is_some_and(|steps| steps > 0) && !self.is_coarse;
-        let has_counter = self.counts_steps && !self.is_coarse;
+        let has_risen = self.count_steps(window);
+        let is_coarse = self.coarse > 0;
+        let steps_lately = has_risen && !is_coarse;
+        let stepped = window.steps.is_some_and(|steps| steps > 0) && !is_coarse;
+        let has_counter = self.counts_steps && !is_coarse;
         // Where the counter is not heard, it is not silent.
         let is_heard = has_counter
             && window.has_measurement
@@ -197,12 +199,13 @@ impl MotionState {
             };
         };
         let ([before, own], evidence) = self.by_acceleration(models, &motion);
-        // The phone is shaken too hard to distinguish gait from rest.
+        // The phone is shaken too hard to distinguish gait from rest by its acceleration: it falls, or
+        // the courier runs. The steps of a run are counted.
         if motion.accel_std > SHAKE_STD_MPS2 {
             return Gait {
-                log_odds: 0.0,
+                log_odds: if steps_lately { evidence.gait } else { 0.0 },
                 is_measured: true,
-                has_steps: false,
+                has_steps: stepped,
                 climb: None,
                 before: None,
             };

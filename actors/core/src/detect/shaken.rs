@@ -1,14 +1,14 @@
-//! Recognises a phone that a bicycle or scooter shakes: its acceleration looks like a gait, but the
-//! receiver is faster than a pedestrian, and the step counter is silent.
+//! Recognises a phone that a vehicle shakes: its acceleration looks like a gait, but the step counter
+//! is silent, and the receiver is faster than a pedestrian, or stands still while an engine idles.
 
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS, SHAKEN_SILENT_MS, SHAKEN_WAY_MS,
-    STEPS_IDLE_SEC_MIN, WALK_ACCURACY_M_MAX,
+    RIDE_QUIET_STD_MPS2, SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS,
+    SHAKEN_SILENT_MS, SHAKEN_WAY_MS, STANDS_MPS, STEPS_IDLE_SEC_MIN, WALK_ACCURACY_M_MAX,
 };
 use crate::geo::Place;
-use crate::window::{Fix, WINDOW_MS, Window};
+use crate::window::{BodyMotion, Fix, WINDOW_MS, Window};
 
 /// Consecutive fixes at a speed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -105,6 +105,12 @@ impl Shaken {
             self.brisk.add(fix, mps >= SHAKEN_SILENT_MPS);
         }
         let is_silent = u32::from(self.silent_sec) * WINDOW_MS >= SHAKEN_SILENT_MS;
+        let has_stepped = self
+            .risen_ms
+            .is_some_and(|ms| window.t_ms < ms.saturating_add(SHAKEN_SILENT_MS));
+        if !has_stepped && stands_and_trembles(window) {
+            return Some(window.t_ms);
+        }
         if is_silent && let Some(since_ms) = self.brisk.since_ms(window.t_ms) {
             return Some(since_ms);
         }
@@ -118,6 +124,18 @@ impl Shaken {
             .since_ms(window.t_ms)
             .filter(|_| window.t_ms >= silent_since_ms)
     }
+}
+
+/// Returns whether the receiver stands still in a second in which the phone only trembles, as on a
+/// moped whose engine idles.
+fn stands_and_trembles(window: &Window) -> bool {
+    let is_weak = |motion: BodyMotion| motion.accel_std <= RIDE_QUIET_STD_MPS2;
+    let stands = |fix: &Fix| {
+        fix.accuracy_known
+            && fix.accuracy_m <= WALK_ACCURACY_M_MAX
+            && fix.speed_mps.is_some_and(|mps| mps <= STANDS_MPS)
+    };
+    window.motion.is_some_and(is_weak) && window.last_fix().is_some() && window.fixes().all(stands)
 }
 
 #[cfg(test)]
@@ -190,6 +208,39 @@ mod tests {
             None,
             "the counter may be late"
         );
+    }
+
+    /// The engine of a moped idles at a red light and makes the phone tremble at the pace of a walk.
+    /// The receiver stands, and the counter counts no step. A walk swings the phone more strongly, moves
+    /// the receiver, or is counted.
+    #[test]
+    fn an_idling_engine_shakes_the_phone() {
+        let halt = |accel_std: f32, mps: f32, steps: Option<u16>| {
+            newest((0..20).map(move |number| {
+                let motion = BodyMotion {
+                    accel_mean: 9.81,
+                    accel_std,
+                    vertical_mean: None,
+                    cadence_hz: None,
+                    yaw_rad: None,
+                    stride: None,
+                    gait: None,
+                };
+                Window {
+                    motion: Some(motion),
+                    ..second(number, mps, steps)
+                }
+            }))
+        };
+        assert_eq!(halt(0.3, 0.05, Some(0)), Some(19_000));
+        assert_eq!(
+            halt(0.3, 0.05, None),
+            Some(19_000),
+            "a phone without a counter"
+        );
+        assert_eq!(halt(0.3, 0.05, Some(2)), None, "steps");
+        assert_eq!(halt(1.2, 0.05, Some(0)), None, "a strong swing");
+        assert_eq!(halt(0.3, 1.2, Some(0)), None, "a walk");
     }
 
     /// A runner is as fast, and the counter counts. A walker is slower.

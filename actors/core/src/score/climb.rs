@@ -5,7 +5,7 @@ mod elevator;
 mod garage;
 mod ground;
 mod landings;
-mod leap;
+pub(super) mod leap;
 mod lost;
 mod ride_speed;
 mod stops;

@@ -1,6 +1,7 @@
 //! Scripted sessions and their expected scores.
 
 mod acts;
+mod afoot;
 mod ascents;
 mod contract;
 mod coverage;

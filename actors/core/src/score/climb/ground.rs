@@ -47,16 +47,23 @@ pub(super) fn measure(
     let lost = climbs
         .first()
         .and_then(|first| lost::undetected_before(ctx, foot, first));
+    let door_in_climb = climbs
+        .first()
+        .filter(|_| lost.is_none())
+        .and_then(|first| leap::door_in_climb(ctx, first.t_start_ms));
     let first_climb_ms = climbs.first().map_or(to_ms, |event| event.t_start_ms);
     let begun_ms = lost.map_or(first_climb_ms, |lost| lost.from_ms);
-    let ground = ground(
-        ctx,
-        places,
-        (from_ms.min(begun_ms), begun_ms),
-        if lost.is_some() { HALL_MS } else { GROUND_MS },
-        foot,
-        &climbs,
-    );
+    let ground = match door_in_climb {
+        Some(door) => leap::level_inside(ctx, door.inside_ms),
+        None => ground(
+            ctx,
+            places,
+            (from_ms.min(begun_ms), begun_ms),
+            if lost.is_some() { HALL_MS } else { GROUND_MS },
+            foot,
+            &climbs,
+        ),
+    };
     match street::check(ctx, foot, (door.0, door_level), ground) {
         Street::Agrees => {}
         Street::Below(rise) => {
@@ -72,14 +79,39 @@ pub(super) fn measure(
         .iter()
         .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
     let lost_m = lost.map_or(0.0, |lost| lost.metres);
-    let by_climbs = detected_m.map(|detected_m| detected_m + lost_m);
+    let leap_m = door_in_climb.map_or(0.0, |door| door.leap_m);
+    let by_climbs = detected_m.map(|detected_m| detected_m + lost_m - leap_m);
+    let rise = agreed_rise(
+        ctx,
+        places,
+        (from_ms, to_ms),
+        (by_levels, by_climbs),
+        lost.is_some(),
+    );
+    rise.map_or(Height::Unmeasured, |rise| {
+        Height::Measured(MeasuredRise {
+            rise,
+            detected_m: lost.and(detected_m),
+        })
+    })
+}
+
+/// Returns the rise by the levels and by the climbs, as far as they agree. `is_partly_lost` says that
+/// a part of the climb was too slow to be detected.
+fn agreed_rise(
+    ctx: &ScoringContext<'_>,
+    places: &Places,
+    span: (u32, u32),
+    (by_levels, by_climbs): (Option<Rise>, Option<f32>),
+    is_partly_lost: bool,
+) -> Option<Rise> {
     let is_timed = places.entrance.is_some_and(|entrance| entrance.is_timed());
-    let rise = match (by_levels, by_climbs) {
+    match (by_levels, by_climbs) {
         // No climb was detected: the shares of climb and street in the difference are unknown.
         (Some(levels), Some(climbed))
             if places.entrance.is_none()
                 && (levels.metres - climbed).abs() > UNEXPLAINED_M
-                && is_steep(ctx, (from_ms, to_ms)) =>
+                && is_steep(ctx, span) =>
         {
             None
         }
@@ -90,7 +122,7 @@ pub(super) fn measure(
         (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
         // If they disagree, the levels are more reliable, provided that the entrance is known by
         // more than the climb itself, or a part of the climb was too slow to be detected.
-        (Some(levels), Some(climbed)) => Some(if is_timed || lost.is_some() {
+        (Some(levels), Some(climbed)) => Some(if is_timed || is_partly_lost {
             levels
         } else {
             Rise {
@@ -100,13 +132,7 @@ pub(super) fn measure(
         }),
         (levels, None) => levels,
         (None, Some(_)) => None,
-    };
-    rise.map_or(Height::Unmeasured, |rise| {
-        Height::Measured(MeasuredRise {
-            rise,
-            detected_m: lost.and(detected_m),
-        })
-    })
+    }
 }
 
 /// Returns the span of the stay at the drop-off, or the time around a drop-off without a stay.

@@ -5,7 +5,7 @@
 
 use crate::score::height::Level;
 use crate::score::parameters::door::leap::{
-    AROUND_MS, CORE_MS, CORE_SHARE, LEAP_M, MOVING_MIN, PASSED_MS, SIDE_MS, SIDE_SHARE,
+    AROUND_MS, CORE_MS, CORE_SHARE, IN_CLIMB_MS, LEAP_M, MOVING_MIN, PASSED_MS, SIDE_MS, SIDE_SHARE,
 };
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state};
 use crate::window::WINDOW_MS;
@@ -27,6 +27,40 @@ pub(super) fn inside_door_ms(
     last_leap(levels, |(before_ms, inside_ms)| {
         from_ms <= before_ms && inside_ms <= to_ms && is_passed(ctx, before_ms)
     })
+    .map(|(_, inside)| inside.t_ms)
+}
+
+/// A door that a detected climb seems to begin with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DoorInClimb {
+    /// The time at which the courier had passed the door.
+    pub(crate) inside_ms: u32,
+    /// The height that the leap of the pressure pretends, metres.
+    pub(crate) leap_m: f32,
+}
+
+/// Returns the door through which the courier walked at the beginning of a climb: the leap of the
+/// pressure has the slope of a staircase, so the climb seems to begin before the door.
+pub(crate) fn door_in_climb(ctx: &ScoringContext<'_>, began_ms: u32) -> Option<DoorInClimb> {
+    let from_ms = began_ms.saturating_sub(CORE_MS);
+    let to_ms = began_ms.saturating_add(IN_CLIMB_MS);
+    let levels = ctx.height.levels(
+        from_ms.saturating_sub(SIDE_MS),
+        to_ms.saturating_add(SIDE_MS + WINDOW_MS),
+    );
+    let (before, inside) = last_leap(levels, |(before_ms, inside_ms)| {
+        from_ms <= before_ms && inside_ms <= to_ms && is_passed(ctx, before_ms)
+    })?;
+    Some(DoorInClimb {
+        inside_ms: inside.t_ms,
+        leap_m: inside.height_m - before.height_m,
+    })
+}
+
+/// Returns the level in the seconds after a door.
+pub(super) fn level_inside(ctx: &ScoringContext<'_>, inside_ms: u32) -> Option<Level> {
+    ctx.height
+        .level(inside_ms, inside_ms.saturating_add(SIDE_MS))
 }
 
 /// Returns whether the courier went through the door: nobody walks in an elevator that starts and
@@ -40,15 +74,15 @@ fn is_passed(ctx: &ScoringContext<'_>, before_ms: u32) -> bool {
     moving >= MOVING_MIN.min(windows.len())
 }
 
-/// Returns the end of the last leap whose start and end are accepted.
-fn last_leap(levels: &[Level], is_accepted: impl Fn((u32, u32)) -> bool) -> Option<u32> {
+/// Returns the levels before and after the last leap whose start and end are accepted.
+fn last_leap(levels: &[Level], is_accepted: impl Fn((u32, u32)) -> bool) -> Option<(Level, Level)> {
     (0..levels.len()).rev().find_map(|at| {
         let before = levels.get(at)?;
         let after_ms = before.t_ms.saturating_add(CORE_MS);
         let after = levels.get(levels.partition_point(|level| level.t_ms < after_ms))?;
         let is_near = after.t_ms - before.t_ms <= CORE_MS;
         let is_found = is_near && is_leap(levels, *before, *after);
-        (is_found && is_accepted((before.t_ms, after.t_ms))).then_some(after.t_ms)
+        (is_found && is_accepted((before.t_ms, after.t_ms))).then_some((*before, *after))
     })
 }
 
@@ -106,7 +140,7 @@ mod tests {
     }
 
     fn leap(heights_m: &[f32]) -> Option<u32> {
-        last_leap(&levels(heights_m), |_| true)
+        last_leap(&levels(heights_m), |_| true).map(|(_, after)| after.t_ms)
     }
 
     /// Returns eight seconds on the level, the given heights, and eight seconds on the last of

@@ -104,6 +104,9 @@ crate::parameters::table! {
         PASSED_MS: u32 = 4_000;
         /// The least number of seconds of walking in that time: two steps through the door.
         MOVING_MIN: usize = 2;
+        /// The time from the beginning of a detected climb to a leap that it seems to begin with:
+        /// the slope is taken over 3 s before and after, and the leap takes up to 2 s.
+        IN_CLIMB_MS: u32 = 6_000;
     }
 
     /// Parameters of `score/climb/lost.rs`.

@@ -188,6 +188,9 @@ crate::parameters::table! {
         MARKED_SPAN_MS: u32 = 120_000;
         /// Steps for this long lead away from a door.
         STEPS_AWAY_MS: u32 = 2_000;
+        /// The time between a ride and a stay in its cabin: the ends of both are known to a second
+        /// or two.
+        CABIN_MS: u32 = 3_000;
         /// Steps of up to this time within a stay do not end it.
         FIDGET_MS: u32 = 2_000;
         /// The least confidence of a `GATE` whose pause is no stay at the door.

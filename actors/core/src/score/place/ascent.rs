@@ -17,14 +17,20 @@ pub(super) fn is_on_another_floor(
     foot: FootPeriod,
     from_ms: u32,
 ) -> bool {
+    climbed_m(ctx, foot, from_ms).abs() >= FLOOR_M_MIN && !is_level(ctx, foot, from_ms)
+}
+
+/// Returns the sum of the climbs from the start of a period on foot to `until_ms`, in metres,
+/// negative for down.
+fn climbed_m(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> f32 {
     let climbs = ctx
         .events(EventType::Stairs)
         .chain(ctx.events(EventType::Elevator))
         .filter(|event| {
             event.t_start_ms >= foot.from_ms
-                && event_end_ms(event, ctx.end_ms) <= from_ms.saturating_add(SLACK_MS)
+                && event_end_ms(event, ctx.end_ms) <= until_ms.saturating_add(SLACK_MS)
         });
-    let climbed_m: f32 = climbs
+    climbs
         .map(|event| match event.metadata {
             Metadata::Climb {
                 direction,
@@ -41,8 +47,13 @@ pub(super) fn is_on_another_floor(
             }
             _ => 0.0,
         })
-        .sum();
-    climbed_m.abs() >= FLOOR_M_MIN && !is_level(ctx, foot, from_ms)
+        .sum()
+}
+
+/// Returns whether the courier has come down by at least one storey since the start of the period
+/// on foot.
+pub(super) fn is_below_start(ctx: &ScoringContext<'_>, foot: FootPeriod, t_ms: u32) -> bool {
+    climbed_m(ctx, foot, t_ms) <= -FLOOR_M_MIN && !is_level(ctx, foot, t_ms)
 }
 
 /// Returns whether the level at `from_ms` is that of the start of the period on foot.

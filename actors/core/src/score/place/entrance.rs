@@ -7,6 +7,7 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::{Places, ascent, open_way};
 use crate::geo::Place;
+use crate::score::climb::leap;
 use crate::score::parameters::place::entrance::{
     AFTER_FIX_MS, AGREE_MS, BEFORE_FOOT_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES,
     HALL_MS, LAG_MS, PASSED_M, REST_MS_MAX, REST_MS_MIN, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES,
@@ -417,6 +418,8 @@ fn entry_before_climb(
         .map(|climb| climb.0)
         .filter(|&t_ms| t_ms < until_ms)
         .min()?;
+    // A climb that seems to begin with the leap of the pressure at a door begins behind that door.
+    let began_ms = leap::door_in_climb(ctx, began_ms).map_or(began_ms, |door| door.inside_ms);
     let waited_ms = elevator_wait_start_ms(places, began_ms)
         .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MS_MAX)));
     let hall_ms = waited_ms

@@ -1,36 +1,67 @@
 //! Finds the last long way in the open before the door: floors behind it do not count.
 //!
 //! A courier who parks on a deck goes down to the street and along it to the house. The floors of
-//! the deck are not those of the house.
+//! the deck are not those of the house. Neither are those of the last customer's house, in which a
+//! courier on foot starts the session.
 
-use porchlight_schema::event::EventType;
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
+use super::ascent;
 use crate::score::parameters::place::open_way::{ACCURACY_M, WAY_M};
 use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
 /// Returns the time at which the last long way in the open after a change of floors and before
-/// `until_ms` began; 0 if there is none, or no vehicle was parked.
+/// `until_ms` began; 0 if there is none. If no vehicle was parked, it counts only if the courier came
+/// down to it, or came out of a building: a long upper floor with good reception looks like the open.
+/// Without a long way, the ground is where a courier who began the session in a building came down
+/// before going up again.
 pub(crate) fn since_ms(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> u32 {
-    if foot.parked_ms.is_none() {
-        return 0;
-    }
-    let mut next_ms = until_ms;
-    let mut climbs: Vec<(u32, u32)> = ctx
+    let mut next: Option<&Event> = None;
+    let mut climbs: Vec<&Event> = ctx
         .events(EventType::Stairs)
         .chain(ctx.events(EventType::Elevator))
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .filter(|climb| climb.0 >= foot.from_ms && climb.1 <= until_ms)
+        .filter(|event| {
+            event.t_start_ms >= foot.from_ms && event_end_ms(event, ctx.end_ms) <= until_ms
+        })
         .collect();
-    climbs.sort_unstable();
+    climbs.sort_unstable_by_key(|event| event.t_start_ms);
     climbs
         .into_iter()
         .rev()
-        .find_map(|(begun_ms, ended_ms)| {
-            let way = (ended_ms, next_ms);
-            next_ms = begun_ms;
-            begin_of_way_ms(ctx, way)
+        .find_map(|climb| {
+            let ended_ms = event_end_ms(climb, ctx.end_ms);
+            let next = next.replace(climb);
+            let way = (ended_ms, next.map_or(until_ms, |next| next.t_start_ms));
+            let begin_ms = begin_of_way_ms(ctx, way);
+            if foot.parked_ms.is_some() {
+                return begin_ms;
+            }
+            let is_below_start = ascent::is_below_start(ctx, foot, ended_ms);
+            let began_inside = began_inside(ctx, foot, ended_ms);
+            let turns_up = is_to(climb, Direction::Down)
+                && next.is_some_and(|next| is_to(next, Direction::Up));
+            begin_ms
+                .filter(|_| is_below_start || began_inside)
+                .or((is_below_start && began_inside && turns_up).then_some(ended_ms))
         })
         .unwrap_or(0)
+}
+
+fn is_to(climb: &Event, wanted: Direction) -> bool {
+    matches!(climb.metadata, Metadata::Climb { direction, .. } if direction == wanted)
+}
+
+/// Returns whether the courier was in a building from the start of the period on foot until the end
+/// of a climb: good reception was half as frequent as fixes were later, or less.
+fn began_inside(ctx: &ScoringContext<'_>, foot: FootPeriod, ended_ms: u32) -> bool {
+    let before = ctx.fixes(foot.from_ms, ended_ms).iter();
+    let good = before.filter(|fix| fix.accuracy_m <= ACCURACY_M).count() as u64;
+    let later = ctx.fixes(ended_ms, foot.to_ms).len() as u64;
+    let (before_ms, later_ms) = (
+        u64::from(ended_ms.saturating_sub(foot.from_ms)),
+        u64::from(foot.to_ms.saturating_sub(ended_ms)),
+    );
+    good * 2 * later_ms < later * before_ms
 }
 
 /// Returns the time of the first fix of a way in the open that is too long for a building.

@@ -1,6 +1,7 @@
 //! Finds the stays on foot, and rates how much each looks like the one at the door.
 
 mod marked;
+mod on_the_way;
 
 use porchlight_schema::event::EventType;
 
@@ -243,13 +244,20 @@ pub(crate) fn best(ctx: &ScoringContext<'_>, stays: &[Stay]) -> Option<usize> {
         .get(best)
         .and_then(|stay| super::foot_period_at(ctx, stay.from_ms));
     let higher = foot.and_then(|foot| {
-        best_of(&|stay| {
+        let is_upstairs = |stay: &Stay| {
             let is_in = foot.from_ms <= stay.from_ms && stay.to_ms <= foot.to_ms;
             is_in
                 && !stay.is_passage
                 && super::may_be_at_address(ctx, stay)
                 && ascent::is_on_another_floor(ctx, foot, stay.from_ms)
-        })
+        };
+        let upstairs: Vec<Stay> = stays
+            .iter()
+            .filter(|stay| is_upstairs(stay))
+            .copied()
+            .collect();
+        best_of(&|stay| is_upstairs(stay) && !on_the_way::is_rest(ctx, foot, stay, &upstairs))
+            .or_else(|| best_of(&is_upstairs))
     });
     higher.or(Some(best))
 }
