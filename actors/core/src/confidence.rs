@@ -7,6 +7,10 @@
 
 // Generated, and formatted by the generator.
 #[rustfmt::skip]
+#[allow(
+    clippy::approx_constant,
+    reason = "a fitted strength may lie close to a known constant"
+)]
 mod table;
 
 use porchlight_schema::event::Confidence;

@@ -13,7 +13,7 @@ mod features;
 mod model;
 // Generated, and formatted by the generator.
 #[rustfmt::skip]
-#[expect(
+#[allow(
     clippy::approx_constant,
     reason = "a fitted weight may lie close to a known constant"
 )]

@@ -89,7 +89,8 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
     for name in names {
         let labels = std::fs::read(folder.join(format!("{name}.labels.json")))?;
         let known: Labels = serde_json::from_slice(&labels)?;
-        if !known.streams.contains_key("imu") || UNVERIFIED.contains(&source(&name)) {
+        let is_left_out = UNVERIFIED.contains(&source(&name)) || MIXED.contains(&name.as_str());
+        if !known.streams.contains_key("imu") || is_left_out {
             continue;
         }
         let mut lines = Vec::new();
@@ -104,48 +105,54 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
     Ok(rows)
 }
 
-/// Adds simulated couriers who use their phones at every stay, from the tuning ranges. No public
-/// recording contains this. Only the stays are labelled, because simulated walks are more regular
-/// than real ones.
+/// Adds simulated couriers who use their phones at every stay, and couriers who only fidget, from the
+/// tuning ranges. No public recording contains this. Only the stays are labelled, because simulated
+/// walks are more regular than real ones.
 fn simulate(rows: &mut Rows) -> anyhow::Result<()> {
-    for seed in 1..=SIMULATED {
-        let hz = if seed % 2 == 0 { 25 } else { 50 };
-        let motion = MotionSensor::Imu { hz, gyro: false };
-        let kit = Kit {
-            motion,
-            ..Kit::FULL
-        };
-        let scenario = Scenario::new(
-            Kind::HandledPhone,
-            ParameterSet::Tuning,
-            TRAINING_SEEDS + seed,
-        );
-        let delivery = Scenario {
-            kit: Some(kit),
-            ..scenario
+    for (kind, source) in [(Kind::HandledPhone, "handled"), (Kind::Elevator, "fidget")] {
+        for seed in 1..=SIMULATED {
+            add_stays(rows, kind, source, seed)?;
         }
-        .deliver();
-        let mut labels: Labels = serde_json::from_value(delivery.truth.labels(delivery.end_t))?;
-        labels
-            .segments
-            .retain(|segment| segment.event_type == EventType::Stopped);
-        let mut batches = Vec::new();
-        for batch in delivery.batches(10.0) {
-            batches.push(decode_batch(batch.json()?.as_bytes())?.batch);
-        }
-        let recording = Recording::new("handled", labels, batches)?;
-        let number = rows.sources.len() as u32;
-        rows.sources.push("handled".to_owned());
-        add(rows, number, &recording)?;
     }
     Ok(())
+}
+
+/// Adds the stays of one simulated delivery.
+fn add_stays(rows: &mut Rows, kind: Kind, source: &str, seed: u64) -> anyhow::Result<()> {
+    let hz = if seed.is_multiple_of(2) { 25 } else { 50 };
+    let motion = MotionSensor::Imu { hz, gyro: false };
+    let kit = Kit {
+        motion,
+        ..Kit::FULL
+    };
+    let delivery = Scenario {
+        kit: Some(kit),
+        ..Scenario::new(kind, ParameterSet::Tuning, TRAINING_SEEDS + seed)
+    }
+    .deliver();
+    let mut labels: Labels = serde_json::from_value(delivery.truth.labels(delivery.end_t))?;
+    labels
+        .segments
+        .retain(|segment| segment.event_type == EventType::Stopped);
+    let mut batches = Vec::new();
+    for batch in delivery.batches(10.0) {
+        batches.push(decode_batch(batch.json()?.as_bytes())?.batch);
+    }
+    let recording = Recording::new(source, labels, batches)?;
+    let number = rows.sources.len() as u32;
+    rows.sources.push(source.to_owned());
+    add(rows, number, &recording)
 }
 
 /// The sources whose licence is not verified. The file of features contains none of their seconds,
 /// so the models are fitted without them.
 const UNVERIFIED: [&str; 1] = ["ipin23"];
-/// The number of simulated deliveries, giving about as many seconds at rest as the other sources
-/// have.
+/// The recordings that contain the samples of two phones in turn, so that their acceleration is
+/// that of no phone. In `tmd_d2_walking`, in 28 % of the triples of samples, the third is nearer to
+/// the first than half of either step between them; in the other recordings, in at most 9 %.
+const MIXED: [&str; 1] = ["tmd_d2_walking"];
+/// The number of simulated deliveries of each kind, giving about as many seconds at rest as the
+/// other sources have.
 const SIMULATED: u64 = 10;
 /// The offset of the training seeds, beyond the seeds of an evaluation.
 const TRAINING_SEEDS: u64 = 1_000_000;

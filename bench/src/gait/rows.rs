@@ -2,8 +2,12 @@
 
 use std::fmt::Write as _;
 
+use libm::{exp, log};
+
+/// The spread that is added before the logarithm, m/s², as in the detectors.
+const FLOOR_MPS2: f64 = 0.02;
 /// The number of raw `imu` features, as computed by the detectors.
-pub(super) const IMU: usize = 7;
+pub(super) const IMU: usize = 8;
 /// The number of `motion` features.
 pub(super) const MOTION: usize = 8;
 
@@ -114,6 +118,26 @@ impl Row {
             },
             stepping(own) * (imu[0] + 1.203_972_8).max(0.0),
         ]
+    }
+
+    /// Returns the spread of the second, m/s².
+    #[must_use]
+    pub(super) fn spread_mps2(&self) -> f64 {
+        exp(f64::from(self.imu[0]) / 1_000.0) - FLOOR_MPS2
+    }
+
+    /// Returns the row with the spread of its `imu` reduced to a share. Period and shape do not
+    /// change.
+    #[must_use]
+    pub(super) fn damped(&self, share: f64) -> Self {
+        let reduced = |ln_spread: i32| {
+            let spread_mps2 = exp(f64::from(ln_spread) / 1_000.0) - FLOOR_MPS2;
+            (log(share * spread_mps2.max(0.0) + FLOOR_MPS2) * 1_000.0).round() as i32
+        };
+        let mut copy = self.clone();
+        copy.imu[0] = reduced(self.imu[0]);
+        copy.imu[1] = reduced(self.imu[1]);
+        copy
     }
 
     /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does, 0.3

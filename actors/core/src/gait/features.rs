@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The number of features of raw `imu`.
-pub const IMU_FEATURES: usize = 7;
+pub const IMU_FEATURES: usize = 8;
 /// The names of the `imu` features, in order.
 pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "log spread of the second",
@@ -13,6 +13,7 @@ pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "least autocorrelation",
     "share of the energy below 1.2 Hz",
     "zero crossings",
+    "autocorrelation of the vector after half a stride",
 ];
 /// The number of features of `motion`.
 pub const MOTION_FEATURES: usize = 8;
@@ -89,6 +90,9 @@ pub struct ImuSignal<'s> {
     /// The autocorrelation over the newest four seconds by lag in bins. `None` if the signal is at
     /// rest.
     pub correlation: Option<&'s [f32]>,
+    /// The autocorrelation of the acceleration vector after half a stride, over the newest four
+    /// seconds: near 1 if the phone is turned and held. 0 at rest.
+    pub direction: f32,
 }
 
 fn greatest(correlation: &[f32], lags: std::ops::RangeInclusive<usize>) -> f32 {
@@ -159,6 +163,7 @@ pub fn imu_features(
             opposite,
             slow,
             crossings,
+            signal.direction,
         ]
     };
     [of(oldest, middle, newest), of(middle, newest, newest)]

@@ -1,6 +1,7 @@
 //! Reduces raw acceleration and turn rate to one-second values: spread, gravity, vertical
 //! acceleration, turn, cadence, and the swing of the phone with a stride.
 
+mod direction;
 mod gait;
 
 use std::ops::Range;
@@ -8,6 +9,7 @@ use std::ops::Range;
 use porchlight_schema::sample::Imu;
 use serde::{Deserialize, Serialize};
 
+use self::direction::Direction;
 use crate::gait::{IMU_FEATURES, ImuSignal, Models, SecondBrief, imu_features};
 use crate::window::{BodyMotion, WINDOW_MS};
 
@@ -50,15 +52,15 @@ struct Second {
 }
 
 impl Second {
-    /// Adds accelerations, axis by axis, and their norms.
-    fn take(&mut self, [x, y, z]: [&[f32]; 3], norms: &[f32]) {
+    /// Adds the sums of accelerations, axis by axis, and their norms.
+    fn take(&mut self, sums: [f32; 3], norms: &[f32]) {
         let mut second = *self;
-        for (((&x, &y), &z), &norm) in x.iter().zip(y).zip(z).zip(norms) {
-            second.accel = sum(second.accel, [x, y, z]);
+        for &norm in norms {
             second.norm += norm;
             second.norm_squared += norm * norm;
         }
-        let count = u16::try_from(x.len()).unwrap_or(u16::MAX);
+        second.accel = sum(second.accel, sums);
+        let count = u16::try_from(norms.len()).unwrap_or(u16::MAX);
         second.count = second.count.saturating_add(count);
         *self = second;
     }
@@ -119,6 +121,7 @@ pub(super) struct AccelReducer {
     oldest: u8,
     filled: u8,
     bin: Bin,
+    direction: Direction,
     /// The mean square of the norm's spread over the last seconds, m²/s⁴.
     spread_squared: f32,
     /// The two newest complete seconds, the older one first.
@@ -192,6 +195,7 @@ impl Default for AccelReducer {
             oldest: 0,
             filled: 0,
             bin: Bin::default(),
+            direction: Direction::default(),
             spread_squared: 0.0,
             briefs: [SecondBrief::default(); 2],
             models: Models::default(),
@@ -303,7 +307,6 @@ impl AccelReducer {
             t_ms: start_ms,
             ..Second::default()
         });
-        second.take(accel, &norms);
         if let Some(gyro) = imu.gyro {
             second.turn(gyro.map(|axis| {
                 let to = part.end.min(axis.len());
@@ -319,9 +322,14 @@ impl AccelReducer {
             }
             let to = clock.first_at((bin + 1).saturating_mul(BIN_MS), from, part.end);
             let within = from - part.start..to - part.start;
-            let both = norms.get(within.clone()).zip(rises.get(within));
+            let both = norms.get(within.clone()).zip(rises.get(within.clone()));
             let (norms, rises) = both.unwrap_or_default();
+            let sums = accel.map(|axis| axis.get(within.clone()).unwrap_or_default().iter().sum());
             self.bin.take(norms, rises);
+            self.direction.take(sums, norms.len());
+            if let Some(second) = &mut self.second {
+                second.take(sums, norms);
+            }
             from = to;
         }
     }
@@ -347,6 +355,7 @@ impl AccelReducer {
                 }
                 let oldest = usize::from(self.oldest) % BINS;
                 (self.bins[oldest], self.rises[oldest]) = (norm, rise);
+                self.direction.close(self.bin.number + place as u32);
                 self.oldest = ((oldest + 1) % BINS) as u8;
             }
             self.filled = (usize::from(self.filled) + behind).min(BINS) as u8;
@@ -403,6 +412,9 @@ impl AccelReducer {
                 correlation: correlation
                     .as_ref()
                     .map(|correlation| correlation.as_slice()),
+                direction: self
+                    .direction
+                    .correlation(self.bin.number, signal.measured()),
             },
         );
         let model = &self.models.get().imu;

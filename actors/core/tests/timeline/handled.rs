@@ -1,12 +1,20 @@
 //! Tests a courier who stands and uses the phone: the phone moves, but the courier does not walk.
+//! Tests also the walks that are most like it: gentle ones, and those of which a phone measures
+//! little.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where its own samples are wrong"
+)]
 #![expect(
     clippy::disallowed_methods,
     reason = "test signals need no bit-for-bit determinism across platforms"
 )]
 
-use porchlight_schema::event::EventType;
-use porchlight_schema::sample::{Motion, Sample};
+use porchlight_core::timeline::Timeline;
+use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::packed::BatchBuilder;
+use porchlight_schema::sample::{Imu, Motion, Sample};
 
 use super::signals::{IMU_HZ, Noise, Owned, context_at, events_of, of_type};
 
@@ -18,6 +26,20 @@ fn walk(t: f64, noise: &mut Noise) -> [f64; 3] {
     let phase = std::f64::consts::TAU * 1.9 * t;
     let norm = 9.81 + 1.6 * phase.sin() + 0.6 * (2.0 * phase + 0.7).sin() + 0.2 * noise.next();
     [0.2 * noise.next(), 0.6 * norm, 0.8 * norm]
+}
+
+/// Simulates a walk of uneven steps with the phone held in front of the body by an arm that damps
+/// them.
+fn gentle_walk(t: f64, noise: &mut Noise) -> [f64; 3] {
+    let phase = std::f64::consts::TAU * (1.7 * t + 0.08 * (1.9 * t).sin());
+    let norm = 9.81 + 0.4 * phase.sin() + 0.3 * (2.0 * phase + 0.7).sin() + 0.4 * noise.next();
+    let side = 0.3 * (phase / 2.0).sin() + 0.2 * noise.next();
+    [side, 0.6 * norm, 0.8 * norm]
+}
+
+/// Simulates a phone that a standing courier only holds.
+fn hold(_: f64, noise: &mut Noise) -> [f64; 3] {
+    [0.0, 5.9, 7.85].map(|axis| axis + 0.15 * noise.next())
 }
 
 /// Simulates a scan: every three seconds the phone is turned by 50 degrees to a label 6 cm nearer
@@ -50,8 +72,8 @@ fn scan(t: f64, noise: &mut Noise) -> [f64; 3] {
     ]
 }
 
-fn imu(parts: &[(Signal, u32)]) -> Vec<Owned> {
-    let mut noise = Noise::new(11);
+fn imu(parts: &[(Signal, u32)], seed: u64) -> Vec<Owned> {
+    let mut noise = Noise::new(seed);
     let mut out = Vec::new();
     let mut second = 0;
     for &(signal, seconds) in parts {
@@ -96,9 +118,53 @@ fn motion(parts: &[(f32, Option<f32>, u32)]) -> Vec<Owned> {
     out
 }
 
+/// Returns the events of a phone that takes about `rate_hz` samples a second at uneven times, some
+/// in bursts and some after a gap, and reports an array of each second with their number.
+fn uneven_events(parts: &[(Signal, u32)], rate_hz: f64, seed: u64) -> Vec<Event> {
+    let (mut noise, mut uneven) = (Noise::new(11), Noise::new(seed));
+    let mut builder = BatchBuilder::default();
+    let (mut t, mut second, mut end_sec) = (0.0, 0, 0);
+    for &(signal, seconds) in parts {
+        end_sec += seconds;
+        while second < end_sec {
+            let from_t = t;
+            let mut accel: [Vec<f32>; 3] = Default::default();
+            while t < f64::from(second + 1) {
+                for (axis, value) in accel.iter_mut().zip(signal(t, &mut noise)) {
+                    axis.push(value as f32);
+                }
+                let gap = match uneven.next() {
+                    share if share < -0.9 => 0.01,
+                    share if share > 0.95 => 0.3,
+                    share => (1.0 + 0.7 * share) / rate_hz,
+                };
+                t += gap;
+            }
+            let [x, y, z] = &accel;
+            let imu = Imu {
+                t_ms: (from_t * 1_000.0) as u32,
+                hz: x.len() as f32 / (f64::from(second + 1) - from_t) as f32,
+                accel: [x, y, z],
+                gyro: None,
+            };
+            builder.push(&Sample::Imu(imu)).unwrap();
+            second += 1;
+        }
+    }
+    let context = context_at(0.0, 0.0);
+    let mut timeline = Timeline::new(&context);
+    timeline.push_batch(&context, &builder.pack()).unwrap();
+    timeline.finish(&context);
+    timeline.events().to_vec()
+}
+
 fn seconds_of(samples: &[Owned], event_type: EventType) -> u32 {
     let events = events_of(&context_at(0.0, 0.0), samples, 60);
-    let lengths = of_type(&events, event_type)
+    seconds_in(&events, event_type)
+}
+
+fn seconds_in(events: &[Event], event_type: EventType) -> u32 {
+    let lengths = of_type(events, event_type)
         .into_iter()
         .filter_map(|event| Some(event.t_end_ms? - event.t_start_ms));
     lengths.sum::<u32>() / 1_000
@@ -107,7 +173,7 @@ fn seconds_of(samples: &[Owned], event_type: EventType) -> u32 {
 #[test]
 fn scanning_while_standing_is_not_a_walk() {
     // The spread of the scan, 0.3 to 0.6 m/s², is that of a quiet walk.
-    let samples = imu(&[(walk, 30), (scan, 45), (walk, 20)]);
+    let samples = imu(&[(walk, 30), (scan, 45), (walk, 20)], 11);
     let (walked, stood) = (
         seconds_of(&samples, EventType::Walking),
         seconds_of(&samples, EventType::Stopped),
@@ -125,4 +191,46 @@ fn a_missing_cadence_is_not_a_walk_if_the_phone_has_reported_one() {
     assert!(stood(&[walk, handled, walk]) >= 26);
     // A phone that omits the cadence of a stationary courier gives the same result.
     assert!(stood(&[walk, (0.6, None, 30), walk]) >= 26);
+}
+
+/// A courier stands before an elevator and walks seven seconds into it, the phone held in front of the
+/// body.
+#[test]
+fn a_short_walk_with_a_phone_held_gently_is_a_walk() {
+    for seed in 11..15 {
+        let samples = imu(&[(hold, 20), (gentle_walk, 7), (hold, 20)], seed);
+        let walked = seconds_of(&samples, EventType::Walking);
+        assert!((5..=9).contains(&walked), "{seed}: {walked}");
+    }
+}
+
+/// Irregular sampling distorts the times within a second, but not those of the seconds.
+#[test]
+fn a_phone_that_samples_slowly_and_unevenly_shows_walks() {
+    for (seed, rate_hz) in [(1, 11.0), (2, 12.5), (3, 14.0), (4, 16.0), (5, 25.0)] {
+        let events = uneven_events(&[(hold, 20), (walk, 40), (hold, 20)], rate_hz, seed);
+        let (walked, stood) = (
+            seconds_in(&events, EventType::Walking),
+            seconds_in(&events, EventType::Stopped),
+        );
+        assert!(
+            walked.abs_diff(40) <= 4 && stood.abs_diff(40) <= 4,
+            "{rate_hz} Hz: {events:?}"
+        );
+    }
+}
+
+#[test]
+fn a_phone_that_samples_slowly_and_unevenly_shows_no_walk_if_it_is_used() {
+    for (seed, rate_hz) in [(1, 11.0), (2, 12.5), (3, 14.0), (4, 16.0), (5, 25.0)] {
+        let events = uneven_events(&[(walk, 30), (scan, 45), (walk, 20)], rate_hz, seed);
+        let (walked, stood) = (
+            seconds_in(&events, EventType::Walking),
+            seconds_in(&events, EventType::Stopped),
+        );
+        assert!(
+            walked.abs_diff(50) <= 6 && stood.abs_diff(45) <= 6,
+            "{rate_hz} Hz: {events:?}"
+        );
+    }
 }

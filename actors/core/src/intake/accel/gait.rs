@@ -27,7 +27,7 @@ const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
 
 /// The spread of the gait signal, mm/s², below which the phone is at rest and its autocorrelation
 /// is not computed: twice the noise of accelerometers recorded at rest.
-const REST_STD_MMPS2: f32 = 60.0;
+pub(super) const REST_STD_MMPS2: f32 = 60.0;
 /// The number of bins in three seconds.
 const NEWEST_BINS: usize = 30;
 
@@ -153,6 +153,11 @@ impl Signal {
         self.measured.count_ones() as usize
     }
 
+    /// Returns the bins with data: the lowest bit is the oldest bin.
+    pub(super) fn measured(&self) -> u64 {
+        self.measured
+    }
+
     /// Returns whether there are two seconds of data, which show whether the signal has a period.
     pub(super) fn shows_period(&self) -> bool {
         self.measured_bins() >= BINS / 2
@@ -262,15 +267,23 @@ mod tests {
         let whole = features(|_| 50);
         let short = features(|_| 30);
         let lossy = features(|second| if second % 3 == 1 { 0 } else { 50 });
-        let [.., whole_stride, whole_opposite, whole_slow, _] = whole;
+        let [
+            ..,
+            whole_stride,
+            whole_opposite,
+            whole_slow,
+            _,
+            whole_direction,
+        ] = whole;
         for held in [short, lossy] {
-            let [_, _, step, stride, opposite, slow, _] = held;
+            let [_, _, step, stride, opposite, slow, _, direction] = held;
             // Few pairs of bins are a step apart if most of a second is missing.
             assert!(step > 0.5, "{whole:?} {held:?}");
             let off = [
                 stride - whole_stride,
                 opposite - whole_opposite,
                 slow - whole_slow,
+                direction - whole_direction,
             ];
             assert!(off.iter().all(|off| off.abs() < 0.2), "{whole:?} {held:?}");
         }
