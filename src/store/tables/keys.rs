@@ -6,8 +6,12 @@ use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
+use crate::damage::{readable_rows, skipped};
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
+
+/// The name of a damaged row of a listed key in the log.
+const LISTED: &str = "an API key";
 
 fn organization_key(name: &str) -> Vec<u8> {
     Key::of(b'g').bytes(name.as_bytes()).build()
@@ -58,15 +62,20 @@ pub(crate) fn find(read: &dyn Read, hash: &[u8; 32]) -> StoreResult<Option<KeyRe
     read.state(&hash_key(hash))
 }
 
-/// Returns all keys, or one organization's, oldest first: ids sort by creation time.
+/// Returns all keys, or one organization's, oldest first: ids sort by creation time. Damaged rows
+/// are left out, so that they affect no other key.
 pub(crate) fn list(
     read: &dyn Read,
     organization_id: Option<OrganizationId>,
 ) -> StoreResult<Vec<KeyRecord>> {
     let mut records = Vec::new();
-    for row in read.rows(&Scan::state(KeyRange::prefix([b'K']), usize::MAX))? {
-        let hash: [u8; 32] = row.decode()?;
-        records.extend(find(read, &hash)?.filter(|record| {
+    let scan = Scan::state(KeyRange::prefix([b'K']), usize::MAX);
+    for row in readable_rows(read, &scan, LISTED)? {
+        let Some(hash) = skipped(row.decode::<[u8; 32]>().map(Some), LISTED)? else {
+            continue;
+        };
+        let record = skipped(find(read, &hash), LISTED)?;
+        records.extend(record.filter(|record| {
             organization_id.is_none_or(|wanted| record.tenant.organization_id == wanted)
         }));
     }

@@ -9,6 +9,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::cql::sessions::state::{LWT_ATTEMPTS_MAX, back_off};
 use crate::cql::statements::db::{Lwt, decode, encode};
 use crate::cql::{CqlStore, Inner};
+use crate::damage::skipped;
 
 impl Inner {
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
@@ -55,10 +56,12 @@ impl Inner {
         let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, (), usize::MAX).await?;
         let mut records = Vec::new();
         for (data,) in rows {
-            let record: KeyRecord = decode("api_keys", &data)?;
-            if of.is_none_or(|wanted| record.tenant.organization_id == wanted) {
-                records.push(record);
-            }
+            // A damaged row affects no other key.
+            let record = decode::<KeyRecord>("api_keys", &data).map(Some);
+            let record = skipped(record, "an API key")?;
+            let is_wanted =
+                |record: &KeyRecord| of.is_none_or(|id| record.tenant.organization_id == id);
+            records.extend(record.filter(is_wanted));
         }
         records.sort_by_key(|record| (record.created_at, record.id));
         Ok(records)
