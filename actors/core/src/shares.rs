@@ -249,9 +249,9 @@ mod tests {
                         spent += amount;
                     }
                     Err(wait_ms) => {
-                        let mut later = allowance;
+                        let (mut later, mut earlier) = (allowance, allowance);
                         prop_assert_eq!(later.check(now_ms + wait_ms), Ok(()));
-                        prop_assert!(allowance.check(now_ms + wait_ms - 1).is_err());
+                        prop_assert!(earlier.check(now_ms + wait_ms - 1).is_err());
                     }
                 }
             }

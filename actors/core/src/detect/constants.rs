@@ -33,6 +33,8 @@ crate::parameters::table! {
         /// The spread above which a phone is shaken and not carried, m/s²: 99 % of the walking
         /// seconds of the recordings lie below 7.5.
         SHAKE_STD_MPS2: f32 = 8.5;
+        /// The share of a gait's evidence that the acceleration of a shaken phone shows alone.
+        SHAKEN_GAIT_SHARE: f32 = 0.5;
         /// The log-odds of gait by the phone's step counter if it has risen recently.
         STEPS_LOG_ODDS: f32 = 0.6;
         /// The log-odds of gait if the counter has not risen recently. Counters run up to 10 s late
@@ -40,8 +42,7 @@ crate::parameters::table! {
         STEPS_SILENT_LOG_ODDS: f32 = -0.4;
         /// The longest time for which a rise of the counter counts as recent.
         STEPS_WITHIN_MS: u32 = 4_000;
-        /// The shortest time for which a rise counts as recent, for a counter that reports on
-        /// change.
+        /// The shortest time for which a rise counts as recent: a counter that reports on change.
         STEPS_WITHIN_MS_MIN: u32 = 2_000;
         /// The time between two reports of a counter from which a report covers a walk and a stay:
         /// the shortest stay takes 8 s.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SWING_MAX, CLIMB_SWING_MPS2, CLIMB_SWING_SHARE,
-    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_COARSE_MS,
-    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_PROMPT_MIN, STEPS_SILENT_LOG_ODDS, STEPS_WALK_HZ_MIN,
-    STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
+    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, SHAKEN_GAIT_SHARE,
+    STEPS_COARSE_MS, STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_PROMPT_MIN, STEPS_SILENT_LOG_ODDS,
+    STEPS_WALK_HZ_MIN, STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
 };
 use crate::gait::{Evidence, Models, MotionHistory};
 use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
@@ -199,11 +199,17 @@ impl MotionState {
             };
         };
         let ([before, own], evidence) = self.by_acceleration(models, &motion);
-        // The phone is shaken too hard to distinguish gait from rest by its acceleration: it falls, or
-        // the courier runs. The steps of a run are counted.
+        // The phone is shaken too hard to distinguish gait from rest by its acceleration alone: it
+        // falls, or the courier runs. The steps of a run are counted, late by a few seconds, until
+        // which a gait in the acceleration counts for less.
         if motion.accel_std > SHAKE_STD_MPS2 {
+            let share = match (steps_lately, own > 0.0) {
+                (true, _) => 1.0,
+                (false, true) => SHAKEN_GAIT_SHARE,
+                (false, false) => 0.0,
+            };
             return Gait {
-                log_odds: if steps_lately { evidence.gait } else { 0.0 },
+                log_odds: share * evidence.gait,
                 is_measured: true,
                 has_steps: stepped,
                 climb: None,

@@ -40,7 +40,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s11-0cee45c40bba006a");
+        assert_eq!(VERSION, "s11-1b9b7a48288a86d5");
     }
 
     #[test]

@@ -127,9 +127,10 @@ fn the_silence_of_a_counter_that_waits_is_no_rest_on_the_stairs() {
     }
 }
 
-/// A street climbs by 13 % for 200 m, which a walker feels as a staircase where a gust adds to it.
+/// A street climbs by 0.22 m/s for 200 m, as fast as slow stairs. Nobody walks that fast over ground on
+/// stairs.
 #[test]
-fn a_gust_on_a_steep_street_is_no_staircase() {
+fn a_steep_street_is_no_staircase() {
     for seed in 1..=6 {
         let script = [(Act::Stay, 15), (NORTH, 150), (Act::Stay, 20)];
         let mut all = samples(&script, Phone::ALL, seed);
@@ -137,9 +138,9 @@ fn a_gust_on_a_steep_street_is_no_staircase() {
         let mut gust_m = 0.0;
         for owned in &mut all {
             if let Owned::Plain(Sample::Pressure(pressure)) = owned {
-                gust_m = 0.8 * gust_m + 0.25 * noise.next();
+                gust_m = 0.8 * gust_m + 0.1 * noise.next();
                 let climbed_ms = pressure.t_ms.clamp(15_000, 165_000) - 15_000;
-                let height_m = 0.17 * f64::from(climbed_ms) / 1e3 + gust_m;
+                let height_m = 0.22 * f64::from(climbed_ms) / 1e3 + gust_m;
                 pressure.hpa *= (-height_m / 8_434.0).exp() as f32;
             }
         }
