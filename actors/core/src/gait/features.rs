@@ -107,15 +107,13 @@ fn shape(bins: &[f32]) -> (f32, f32) {
     let count = bins.len().max(1) as f32;
     let mean = bins.iter().sum::<f32>() / count;
     let (mut energy, mut crossings, mut before) = (0.0_f32, 0.0_f32, 0.0_f32);
-    for bin in bins {
+    let (mut sum, mut slow, mut slow_count) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for (place, bin) in bins.iter().enumerate() {
         let value = bin - mean;
         energy += value * value;
         crossings += if value * before < 0.0 { 1.0 } else { 0.0 };
         before = value;
-    }
-    let (mut sum, mut slow, mut slow_count) = (0.0_f32, 0.0_f32, 0.0_f32);
-    for (place, bin) in bins.iter().enumerate() {
-        sum += bin - mean;
+        sum += value;
         if place + 1 >= SLOW_BINS {
             let value = sum / SLOW_BINS as f32;
             slow += value * value;

@@ -3,6 +3,7 @@
 
 mod direction;
 mod gait;
+mod sums;
 
 use std::ops::Range;
 
@@ -10,11 +11,10 @@ use porchlight_schema::sample::Imu;
 use serde::{Deserialize, Serialize};
 
 use self::direction::Direction;
+use self::sums::{Bin, GRAVITY, PART, Part, Second, dot};
 use crate::gait::{IMU_FEATURES, ImuSignal, Models, SecondBrief, imu_features};
 use crate::window::{BodyMotion, WINDOW_MS};
 
-/// Standard gravity, m/s² (ISO 80000-3), used before the first measurement.
-const GRAVITY: f32 = 9.806_65;
 /// Width of a bin of the gait signal in milliseconds: 10 Hz resolves 3 steps a second and passes 93
 /// % of a 2 Hz gait.
 const BIN_MS: u32 = 100;
@@ -37,70 +37,6 @@ const LENGTH_NEW: f32 = 0.03;
 const QUIET_STD: f32 = 0.4;
 /// The plausible range for the length of gravity, m/s².
 const LENGTH_RANGE: std::ops::RangeInclusive<f32> = 9.3..=10.3;
-
-/// The sums over one second.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Second {
-    t_ms: u32,
-    count: u16,
-    gyro_count: u16,
-    accel: [f32; 3],
-    gyro: [f32; 3],
-    /// Sum of the norm, less [`GRAVITY`].
-    norm: f32,
-    norm_squared: f32,
-}
-
-impl Second {
-    /// Adds the sums of accelerations, axis by axis, and their norms.
-    fn take(&mut self, sums: [f32; 3], norms: &[f32]) {
-        let mut second = *self;
-        for &norm in norms {
-            second.norm += norm;
-            second.norm_squared += norm * norm;
-        }
-        second.accel = sum(second.accel, sums);
-        let count = u16::try_from(norms.len()).unwrap_or(u16::MAX);
-        second.count = second.count.saturating_add(count);
-        *self = second;
-    }
-
-    /// Adds turn rates, axis by axis.
-    fn turn(&mut self, [x, y, z]: [&[f32]; 3]) {
-        let mut gyro = self.gyro;
-        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
-            gyro = sum(gyro, [x, y, z]);
-        }
-        self.gyro = gyro;
-        let count = x.len().min(y.len()).min(z.len());
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.gyro_count = self.gyro_count.saturating_add(count);
-    }
-}
-
-/// The maximum number of array elements processed together.
-const PART: usize = 64;
-
-/// Computes each element's norm less gravity and, if the direction of gravity is known, its
-/// acceleration along gravity less gravity. Several elements are computed at a time, which the
-/// ordered summation does not allow.
-fn measure(
-    [x, y, z]: [&[f32]; 3],
-    up: Option<[f32; 3]>,
-    norms: &mut [f32; PART],
-    rises: &mut [f32; PART],
-) {
-    for (((norm, &x), &y), &z) in norms.iter_mut().zip(x).zip(y).zip(z) {
-        *norm = (x * x + y * y + z * z).sqrt() - GRAVITY;
-    }
-    let Some(up) = up else {
-        *rises = *norms;
-        return;
-    };
-    for (((rise, &x), &y), &z) in rises.iter_mut().zip(x).zip(y).zip(z) {
-        *rise = dot([x, y, z], up) - GRAVITY;
-    }
-}
 
 /// Reduces `imu` samples. All state comes from this kind alone, so the order of the other kinds
 /// cannot matter.
@@ -133,33 +69,6 @@ pub(super) struct AccelReducer {
 
 /// The gait features of the second before the closed one, and of the closed second itself.
 pub(super) type GaitFeatures = [[f32; IMU_FEATURES]; 2];
-
-/// The bin that is still being filled.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Bin {
-    number: u32,
-    norm: f32,
-    rise: f32,
-    count: u16,
-}
-
-impl Bin {
-    fn take(&mut self, norms: &[f32], rises: &[f32]) {
-        let mut bin = *self;
-        for (norm, rise) in norms.iter().zip(rises) {
-            bin.norm += norm;
-            bin.rise += rise;
-        }
-        let count = u16::try_from(norms.len()).unwrap_or(u16::MAX);
-        bin.count = bin.count.saturating_add(count);
-        *self = bin;
-    }
-
-    /// Returns the mean of a sum over this bin, mm/s².
-    fn mean(&self, sum: f32) -> i16 {
-        (sum / f32::from(self.count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
-    }
-}
 
 /// Serializes the bins, because serde's derive supports arrays of up to 32 elements only.
 mod bins {
@@ -201,14 +110,6 @@ impl Default for AccelReducer {
             models: Models::default(),
         }
     }
-}
-
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn sum(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 }
 
 /// The times of an array's elements.
@@ -301,9 +202,8 @@ impl AccelReducer {
         let accel = imu
             .accel
             .map(|axis| axis.get(part.clone()).unwrap_or_default());
-        let (mut norms, mut rises) = ([0.0; PART], [0.0; PART]);
-        measure(accel, self.up(), &mut norms, &mut rises);
-        let second = self.second.get_or_insert(Second {
+        let elements = Part::measure(accel, self.up());
+        let mut second = self.second.unwrap_or(Second {
             t_ms: start_ms,
             ..Second::default()
         });
@@ -322,16 +222,11 @@ impl AccelReducer {
             }
             let to = clock.first_at((bin + 1).saturating_mul(BIN_MS), from, part.end);
             let within = from - part.start..to - part.start;
-            let both = norms.get(within.clone()).zip(rises.get(within.clone()));
-            let (norms, rises) = both.unwrap_or_default();
-            let sums = accel.map(|axis| axis.get(within.clone()).unwrap_or_default().iter().sum());
-            self.bin.take(norms, rises);
-            self.direction.take(sums, norms.len());
-            if let Some(second) = &mut self.second {
-                second.take(sums, norms);
-            }
+            let (accel, count) = elements.add(within, &mut self.bin, &mut second);
+            self.direction.take(accel, count);
             from = to;
         }
+        self.second = Some(second);
     }
 
     /// Returns the direction of gravity. Returns `None` before the first second is complete.

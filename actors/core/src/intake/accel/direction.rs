@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BINS;
 use super::gait::REST_STD_MMPS2;
+use super::sums;
 
 /// The number of vectors: one for each two bins.
 const VECTORS: usize = BINS / 2;
@@ -17,6 +18,10 @@ const AXES: usize = 3;
 const LAG_MIN: usize = 2;
 /// The longest lag examined, in vectors: 0.6 s, half a stride of a slow walk.
 const LAG_MAX: usize = 3;
+/// The number of lags examined.
+const LAGS: usize = LAG_MAX - LAG_MIN + 1;
+/// The number of values from the first to the last of an axis at the lags examined.
+const LAGS_WIDTH: usize = (LAGS - 1) * AXES + 1;
 
 /// The mean vectors of the last four seconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -36,9 +41,7 @@ fn slot(bin: u32) -> usize {
 impl Direction {
     /// Adds the sum of some samples, m/s².
     pub(super) fn take(&mut self, sum: [f32; AXES], count: usize) {
-        for (all, axis) in self.sum.iter_mut().zip(sum) {
-            *all += axis;
-        }
+        self.sum = sums::sum(self.sum, sum);
         let count = u16::try_from(count).unwrap_or(u16::MAX);
         self.count = self.count.saturating_add(count);
     }
@@ -87,29 +90,32 @@ impl Direction {
             }
             bits >>= 2;
         }
-        let mut energy = 0.0_f32;
+        let mean = sum.map(|sum| sum / count);
         for (place, to) in values.chunks_exact_mut(AXES).enumerate().take(VECTORS) {
             if known >> place & 1 == 1 {
-                for (to, sum) in to.iter_mut().zip(&sum) {
-                    *to -= sum / count;
-                    energy += *to * *to;
+                for (to, mean) in to.iter_mut().zip(mean) {
+                    *to -= mean;
                 }
+            }
+        }
+        // Each sum has an order of its own, so one loop adds to all of them.
+        let (mut energy, mut products) = (0.0_f32, [0.0_f32; LAGS]);
+        let later = values.get(LAG_MIN * AXES..).unwrap_or_default();
+        for (later, value) in later.windows(LAGS_WIDTH).zip(&values[..VECTORS * AXES]) {
+            energy += value * value;
+            for (product, later) in products.iter_mut().zip(later.iter().step_by(AXES)) {
+                *product += value * later;
             }
         }
         let is_short = (count as usize) < VECTORS / 2;
         if is_short || energy < count * REST_STD_MMPS2 * REST_STD_MMPS2 {
             return 0.0;
         }
-        let at = |lag: usize| {
-            let later = values.get(lag * AXES..).unwrap_or_default();
-            let sum: f32 = values[..VECTORS * AXES]
-                .iter()
-                .zip(later)
-                .map(|(a, b)| a * b)
-                .sum();
+        let lags = (LAG_MIN..=LAG_MAX).zip(products);
+        let correlations = lags.map(|(lag, product)| {
             let pairs = (known & known >> lag).count_ones().max(1);
-            sum * count / (pairs as f32 * energy)
-        };
-        (LAG_MIN..=LAG_MAX).map(at).fold(-1.0, f32::max)
+            product * count / (pairs as f32 * energy)
+        });
+        correlations.fold(-1.0, f32::max)
     }
 }

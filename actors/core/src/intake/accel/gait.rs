@@ -58,11 +58,20 @@ struct Newest {
 }
 
 impl Newest {
-    fn push(&mut self, value: f32) {
-        if let Some(place) = self.values.get_mut(self.count) {
-            *place = value;
-            self.count += 1;
+    /// Copies the newest of the values that were `measured`: the lowest bit is the oldest value.
+    fn of(values: &[f32; BINS + LAGS], measured: u64) -> Self {
+        let mut newest = Self::default();
+        let places = BINS - NEWEST_BINS..BINS;
+        if (measured >> places.start).count_ones() as usize == NEWEST_BINS {
+            newest.values.copy_from_slice(&values[places]);
+            newest.count = NEWEST_BINS;
+            return newest;
         }
+        for place in places.filter(|place| measured >> place & 1 == 1) {
+            newest.values[newest.count] = values[place];
+            newest.count += 1;
+        }
+        newest
     }
 }
 
@@ -83,23 +92,18 @@ impl AccelReducer {
         let mut measured = 0_u64;
         // The bins are integers far below 2^24, so their sum is also exact in single precision.
         let mut sum = 0_i32;
-        for (place, &bin) in bins.iter().enumerate().skip(BINS - filled) {
-            if bin != MISSING {
-                measured |= 1 << place;
-                sum += i32::from(bin);
-            }
+        for (place, &bin) in bins.iter().enumerate() {
+            let has_data = place >= BINS - filled && bin != MISSING;
+            measured |= u64::from(has_data) << place;
+            sum += if has_data { i32::from(bin) } else { 0 };
         }
         let mean = sum as f32 / measured.count_ones().max(1) as f32;
         let mut values = [0.0_f32; BINS + LAGS];
-        let mut newest = Newest::default();
         for (place, (value, &bin)) in values.iter_mut().zip(&bins).enumerate() {
-            if measured >> place & 1 == 1 {
-                *value = f32::from(bin) - mean;
-                if place >= BINS - NEWEST_BINS {
-                    newest.push(*value);
-                }
-            }
+            let has_data = measured >> place & 1 == 1;
+            *value = if has_data { f32::from(bin) - mean } else { 0.0 };
         }
+        let newest = Newest::of(&values, measured);
         let energy = values[..BINS].iter().map(|value| value * value).sum();
         Signal {
             measured,
