@@ -106,7 +106,7 @@ fn median(values: &[f32]) -> Option<f32> {
 }
 
 /// Returns the runs of two and more fixes of 50 m, or of 2.5 times the usual, which end where a
-/// loss begins; and all such fixes.
+/// loss begins; and the times of the fixes that do not restore for that reason.
 fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Vec<u32>) {
     let mut usable: Vec<f32> = Vec::new();
     let (mut is_lenient, mut run): (bool, Vec<FixAt>) = (false, Vec::new());
@@ -128,6 +128,10 @@ fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Ve
             if let [first, _, ..] = run[..] {
                 let since_ms = lost.iter().map(|span| span.0).find(|&ms| ms > first.0);
                 spans.push((first.0, since_ms.map_or(t_ms, |ms| ms.min(t_ms))));
+            }
+            // A single fix that is worse than usual but still good degrades nothing, so it restores.
+            if let ([(alone_ms, ..=35.0)], None, false) = (&run[..], comes_back, is_lost) {
+                poor_ms.retain(|ms| ms != alone_ms);
             }
             run.clear();
         }
