@@ -16,7 +16,9 @@ use porchlight_observe::shares::Share;
 use porchlight_ports::{RetryOutcome, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::Score;
-use porchlight_schema::limits::{PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX};
+use porchlight_schema::limits::{
+    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX,
+};
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
@@ -373,7 +375,10 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, has had 100 attempts, its payload is lost, or no webhook is registered.",
+            format!(
+                "The delivery was superseded or cancelled, has had {DELIVERY_ATTEMPTS_MAX} attempts, \
+                 its payload is lost, or no webhook is registered."
+            ),
         )),
     }
 }

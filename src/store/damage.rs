@@ -14,6 +14,8 @@ use super::txn::{Read, Row, Scan};
 
 /// The name of a damaged body of a message in the log.
 pub(crate) const BODY: &str = "the body of a message";
+/// The name of a damaged API key in the log.
+pub(crate) const KEY: &str = "an API key";
 
 /// Replaces a damaged row of a session by `None`. Counts and logs it with the session's id.
 pub(crate) fn readable<T>(

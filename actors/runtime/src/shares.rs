@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
-use porchlight_core::shares::{Allowance, ShareLimits, TokenBucket};
+use porchlight_core::shares::{ShareLimits, TokenBucket};
 use porchlight_observe::shares::{Share, ShareMetrics};
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::session::Tenant;
@@ -49,7 +49,7 @@ pub struct TenantUsage {
     batches: AtomicU32,
     session_starts: Option<Mutex<TokenBucket>>,
     pod_changes: Option<Mutex<TokenBucket>>,
-    stored_bytes: Option<Mutex<Allowance>>,
+    stored_bytes: Option<Mutex<TokenBucket>>,
     large_bodies: LargeBodies,
 }
 
@@ -203,11 +203,8 @@ impl TenantUsage {
     ///
     /// Returns an error if the tenant starts more sessions in a second than it may.
     pub(crate) fn start_session(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
-        take(
-            self.session_starts.as_ref(),
-            Share::SessionStarts,
-            uptime_ms,
-        )
+        let bucket = self.session_starts.as_ref();
+        use_bucket(bucket, Share::SessionStarts, uptime_ms, TokenBucket::take)
     }
 
     /// Counts that the PoD of a completed session is replaced at `uptime_ms`.
@@ -216,7 +213,8 @@ impl TenantUsage {
     ///
     /// Returns an error if the tenant replaces more of them in a second than it may.
     pub(crate) fn change_pod(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
-        take(self.pod_changes.as_ref(), Share::PodChanges, uptime_ms)
+        let bucket = self.pod_changes.as_ref();
+        use_bucket(bucket, Share::PodChanges, uptime_ms, TokenBucket::take)
     }
 
     /// Checks at `uptime_ms` that the tenant may store more telemetry.
@@ -225,34 +223,32 @@ impl TenantUsage {
     ///
     /// Returns an error if the tenant stored more bytes than it may by now.
     pub(crate) fn check_stored_bytes(&self, uptime_ms: i64) -> Result<(), ShareExceeded> {
-        let Some(allowance) = &self.stored_bytes else {
-            return Ok(());
-        };
-        let mut allowance = allowance.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = allowance.check(uptime_ms.max(0).unsigned_abs());
-        checked.map_err(|wait_ms| exceeded(Share::StoredBytes, wait_ms.div_ceil(1_000)))
+        let bucket = self.stored_bytes.as_ref();
+        use_bucket(bucket, Share::StoredBytes, uptime_ms, TokenBucket::check)
     }
 
     /// Counts bytes of telemetry that were stored at `uptime_ms`.
     pub(crate) fn add_stored_bytes(&self, uptime_ms: i64, bytes: usize) {
-        if let Some(allowance) = &self.stored_bytes {
-            let mut allowance = allowance.lock().unwrap_or_else(PoisonError::into_inner);
-            allowance.spend(uptime_ms.max(0).unsigned_abs(), bytes as u64);
+        if let Some(bucket) = &self.stored_bytes {
+            let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            bucket.spend(uptime_ms.max(0).unsigned_abs(), bytes as u64);
         }
     }
 }
 
-fn take(
+/// Checks or takes a token of a bucket, if there is a limit.
+fn use_bucket(
     bucket: Option<&Mutex<TokenBucket>>,
     share: Share,
     uptime_ms: i64,
+    operation: impl FnOnce(&mut TokenBucket, u64) -> Result<(), u64>,
 ) -> Result<(), ShareExceeded> {
     let Some(bucket) = bucket else {
         return Ok(());
     };
     let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-    let taken = bucket.take(uptime_ms.max(0).unsigned_abs());
-    taken.map_err(|wait_ms| exceeded(share, wait_ms.div_ceil(1_000)))
+    let done = operation(&mut bucket, uptime_ms.max(0).unsigned_abs());
+    done.map_err(|wait_ms| exceeded(share, wait_ms.div_ceil(1_000)))
 }
 
 fn exceeded(share: Share, retry_after_sec: u64) -> ShareExceeded {

@@ -63,8 +63,8 @@ impl KeyCache {
             unknown: DashMap::new(),
             found: DashSet::new(),
             first_lookups: Mutex::new(TokenBucket::new(
-                UNKNOWN_KEY_LOOKUPS_PER_SEC,
-                UNKNOWN_KEY_LOOKUPS_BURST,
+                UNKNOWN_KEY_LOOKUPS_PER_SEC.into(),
+                UNKNOWN_KEY_LOOKUPS_BURST.into(),
             )),
             since: Instant::now(),
             remembered,

@@ -6,12 +6,9 @@ use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
-use crate::damage::{readable_rows, skipped};
+use crate::damage::{self, readable_rows, skipped};
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
-
-/// The name of a damaged row of a listed key in the log.
-const LISTED: &str = "an API key";
 
 fn organization_key(name: &str) -> Vec<u8> {
     Key::of(b'g').bytes(name.as_bytes()).build()
@@ -70,11 +67,11 @@ pub(crate) fn list(
 ) -> StoreResult<Vec<KeyRecord>> {
     let mut records = Vec::new();
     let scan = Scan::state(KeyRange::prefix([b'K']), usize::MAX);
-    for row in readable_rows(read, &scan, LISTED)? {
-        let Some(hash) = skipped(row.decode::<[u8; 32]>().map(Some), LISTED)? else {
+    for row in readable_rows(read, &scan, damage::KEY)? {
+        let Some(hash) = skipped(row.decode::<[u8; 32]>().map(Some), damage::KEY)? else {
             continue;
         };
-        let record = skipped(find(read, &hash), LISTED)?;
+        let record = skipped(find(read, &hash), damage::KEY)?;
         records.extend(record.filter(|record| {
             organization_id.is_none_or(|wanted| record.tenant.organization_id == wanted)
         }));

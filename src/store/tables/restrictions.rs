@@ -1,7 +1,7 @@
 //! Restrictions of subjects and legal holds, which keep retention from deleting sessions.
 
 use porchlight_core::privacy::Mark;
-use porchlight_ports::{Collection, Document, DocumentKind, StoreError, StoreResult};
+use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
 use porchlight_schema::session::{SessionStart, Tenant};
 
 use super::{Key, documents, tenant_in};
@@ -18,14 +18,7 @@ const PAGE_ROWS: usize = 256;
 pub(crate) fn is_kept(read: &dyn Read, start: &SessionStart) -> StoreResult<bool> {
     for subject in Mark::subjects_of(start) {
         let key = Key::of(MARK).tenant(start.tenant).bytes(&subject.key());
-        let mark = match find(read, &key.build()) {
-            Err(StoreError::Damaged(row)) => {
-                report("a privacy mark", &row);
-                Mark::of_damaged()
-            }
-            found => found?.unwrap_or_default(),
-        };
-        if mark.keeps() {
+        if readable(find(read, &key.build()))?.keeps() {
             return Ok(true);
         }
     }
@@ -41,16 +34,28 @@ pub(crate) fn may_be_kept(read: &dyn Read) -> StoreResult<bool> {
         let page = documents::list(read, collection, after.as_deref(), PAGE_ROWS)?;
         let is_last = page.len() < PAGE_ROWS;
         after = page.last().map(|document| document.key.clone());
-        let mut marks = page
-            .into_iter()
+        let marks = page
+            .iter()
             .filter(|document| document.key.first() == Some(&MARK));
-        let keeps = |document: Document| decode(&document.data).map_or(true, |mark| mark.keeps());
-        if marks.any(keeps) {
-            return Ok(true);
+        for document in marks {
+            if readable(decode(&document.data).map(Some))?.keeps() {
+                return Ok(true);
+            }
         }
         if is_last {
             return Ok(false);
         }
+    }
+}
+
+/// Replaces a damaged mark by one that keeps the sessions that it may concern. Counts and logs it.
+fn readable(mark: StoreResult<Option<Mark>>) -> StoreResult<Mark> {
+    match mark {
+        Err(StoreError::Damaged(row)) => {
+            report("a privacy mark", &row);
+            Ok(Mark::of_damaged())
+        }
+        mark => Ok(mark?.unwrap_or_default()),
     }
 }
 

@@ -9,7 +9,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::cql::sessions::state::{LWT_ATTEMPTS_MAX, back_off};
 use crate::cql::statements::db::{Lwt, decode, encode};
 use crate::cql::{CqlStore, Inner};
-use crate::damage::skipped;
+use crate::damage::{self, skipped};
 
 impl Inner {
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
@@ -58,7 +58,7 @@ impl Inner {
         for (data,) in rows {
             // A damaged row affects no other key.
             let record = decode::<KeyRecord>("api_keys", &data).map(Some);
-            let record = skipped(record, "an API key")?;
+            let record = skipped(record, damage::KEY)?;
             let is_wanted =
                 |record: &KeyRecord| of.is_none_or(|id| record.tenant.organization_id == id);
             records.extend(record.filter(is_wanted));

@@ -67,22 +67,8 @@ pub(super) async fn is_gone(
     subject: &Subject,
     until: TimestampMs,
 ) -> StoreResult<bool> {
-    let mut after = None;
-    loop {
-        let page = page(store, tenant, subject, until, after, 1).await;
-        let Some((rows, next)) = unless_damaged(page)? else {
-            return Ok(false);
-        };
-        if !rows.is_empty() {
-            return Ok(false);
-        }
-        match next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    let damaged = store.damaged_sessions(tenant, subject, until).await?;
-    Ok(damaged.is_empty())
+    let first = first_free_page(store, tenant, subject, until, 1, |_| false).await;
+    Ok(unless_damaged(first)?.is_some_and(|(ids, _)| ids.is_empty()))
 }
 
 /// Returns the first sessions of the subject that are not held, and whether any session before them
