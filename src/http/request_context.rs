@@ -373,7 +373,7 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, has had 100 attempts, its payload is lost, or no webhook is registered.",
+            "The delivery cannot be retried: it was superseded or cancelled, it has had 100 attempts, its payload is damaged, or no webhook is registered.",
         )),
     }
 }

@@ -277,7 +277,7 @@ impl Inner {
             tracing::warn!(
                 error = chain(&error),
                 action,
-                "a write failed and is left to its mark: too many are being retried"
+                "a write failed and is left to the next scan for marks: too many are being retried"
             );
             return;
         }
@@ -308,7 +308,7 @@ impl Inner {
             tracing::warn!(
                 error = chain(&last),
                 action,
-                "a write failed repeatedly and is left to its mark"
+                "a write failed repeatedly and is left to the next scan for marks"
             );
         });
     }
