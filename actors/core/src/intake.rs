@@ -147,7 +147,7 @@ impl Intake {
 
     /// Takes the next sample, in the order of `seq` and of its position in the batch; `sink`
     /// receives the windows completed by it. A sample that goes back in time within its kind, or
-    /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
+    /// lags too much, is dropped and counted. Equal times are not a step back, except for fixes: a
     /// phone that repeats its last fix gives it the same time, and the repetition adds no
     /// information. Returns `false` if the sample was dropped.
     #[inline(always)]

@@ -430,7 +430,7 @@ impl GateDetector {
         if self.is_driving || pause.start_ms < self.walk_from_ms {
             return;
         }
-        // A search beside the vehicle is no visit, even if the courier turns round after it.
+        // A search beside the vehicle is not a visit, even if the courier turns round after it.
         let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
             if is_visit {

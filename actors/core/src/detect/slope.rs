@@ -68,7 +68,7 @@ const POLYNOMIALS: [([f32; WHOLE], f32); 3] = [
 ];
 
 /// Returns the standard error of the slope by the distance of the heights from a cubic, in m/s. The
-/// course of a short ride is S-shaped, so its distance from a line is no noise. Returns `None`
+/// course of a short ride is S-shaped, so its distance from a line is not noise. Returns `None`
 /// unless each second has a height.
 pub(super) fn curved_error_mps(seconds: &[KeptFrame]) -> Option<f32> {
     let seconds: &[KeptFrame; WHOLE] = seconds.try_into().ok()?;

@@ -408,7 +408,7 @@ mod tests {
                 .probability(3)
         };
         assert!(turned(2.75) > 2.0 * turned(3.75));
-        // A straight flight is no evidence.
+        // A straight flight is not evidence.
         let straight = turned(0.1);
         assert!(turned(3.75) < straight && straight < turned(2.75));
     }
@@ -431,7 +431,7 @@ mod tests {
         assert_ne!(after(11.2, 8).compare(3).0, FloorMatch::Right);
         assert_eq!(after(11.2, 6).best(), 3);
         assert_eq!(after(11.2, 6).compare(3).0, FloorMatch::Right);
-        // One flight per storey: four flights of 2.8 m are no two storeys of 5.6 m.
+        // One flight per storey: four flights of 2.8 m are not two storeys of 5.6 m.
         assert_eq!(after(11.2, 4).best(), 4);
         // One miscounted landing does not outweigh the height.
         assert_eq!(

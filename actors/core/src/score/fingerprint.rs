@@ -12,7 +12,7 @@
 //!   air pressure; acceleration. A copy with slightly moved positions still repeats the bytes of
 //!   all of these, which no second measurement does. Runs of nearly constant values are ignored,
 //!   because a barometer at rest, or a phone that always claims 5 m, sends the same values
-//!   everywhere. One equal channel is no proof, because a poor sensor may repeat a pattern; two
+//!   everywhere. One equal channel is not proof, because a poor sensor may repeat a pattern; two
 //!   are.
 //! - **Course**: the places and their times, for copies whose channels are all dithered. See
 //!   [`course`].

@@ -89,7 +89,7 @@ fn a_run_to_the_door_is_no_drive() {
 }
 
 /// The step counter waits 3 to 8 s before each report, and nothing else measures the body. Its
-/// silence between two reports is no rest, so the staircase is no elevator.
+/// silence between two reports is not rest, so the staircase is not an elevator.
 #[test]
 fn the_silence_of_a_counter_that_waits_is_no_rest_on_the_stairs() {
     let stairs = Act::Stairs {
@@ -127,8 +127,8 @@ fn the_silence_of_a_counter_that_waits_is_no_rest_on_the_stairs() {
     }
 }
 
-/// A street climbs by 0.22 m/s for 200 m, as fast as slow stairs. Nobody walks that fast over ground on
-/// stairs.
+/// A street climbs by 0.22 m/s for 200 m, as fast as slow stairs. Nobody walks that fast over
+/// ground on stairs.
 #[test]
 fn a_steep_street_is_no_staircase() {
     for seed in 1..=6 {

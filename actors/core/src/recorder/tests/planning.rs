@@ -228,7 +228,7 @@ fn a_phone_whose_clock_is_ahead_keeps_its_times() {
     }
     let started_at_ms = state.newest().unwrap().started_at_ms;
     assert_eq!(started_at_ms, NOW.0 + 86_400_000);
-    // A clock that is barely ahead and a push that is overtaken are no reason for a correction.
+    // A clock that is barely ahead and a push that is overtaken are not a reason for a correction.
     let mut state = RecorderState::default();
     counts(&mut state, &push(None, &[NOW.0 + 301_000], &[]));
     let overtaken = push(None, &[NOW.0 + 299_000], &[]);

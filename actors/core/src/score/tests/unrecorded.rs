@@ -52,7 +52,7 @@ fn a_stay_counts_although_the_whole_way_there_is_missing() {
 }
 
 /// The phone sends nothing while the courier sits in the parked vehicle and taps there, after a
-/// walk round the vehicle: that is no delivery.
+/// walk round the vehicle: that is not a delivery.
 #[test]
 fn a_silence_in_the_parked_vehicle_is_not_a_way_to_a_door() {
     let phone = come(Phone::new(Error::None, 5));

@@ -10,7 +10,7 @@ use super::phone::Phone;
 use crate::score::MarkName;
 
 /// The courier parks 80 m away, walks half of the way, returns, and sits in the vehicle for a
-/// minute. That is no stay at another door.
+/// minute. That is not a stay at another door.
 #[test]
 fn the_parked_vehicle_is_not_a_wrong_address() {
     for error in ERRORS {
