@@ -27,7 +27,7 @@ const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
 /// The backoff of reads of a request that is absent or damaged. A request that is being
 /// submitted is absent for milliseconds.
 const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
-/// The time at which a request begins that waits for nothing.
+/// The start time of a request that need not wait.
 const AT_ONCE: TimestampMs = TimestampMs(i64::MIN);
 
 /// The name of an open request: its tenant, and the hash of its id.

@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(nodes.compare(read(2), false), Nodes::Unknown);
         assert_eq!(nodes.compare(read(2), true), Nodes::Silent);
         assert_eq!(nodes.compare(Heartbeats::new(), true), Nodes::Silent);
-        // One that starts beside the single process.
+        // A node starts while the single process runs.
         assert_eq!(nodes.compare(read(2), true), Nodes::Active);
     }
 

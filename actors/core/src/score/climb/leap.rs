@@ -30,12 +30,12 @@ pub(super) fn inside_door_ms(
     .map(|(_, inside)| inside.t_ms)
 }
 
-/// A door that a detected climb seems to begin with.
+/// A door at which a detected climb only seems to begin, because the air pressure leaps there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DoorInClimb {
     /// The time at which the courier had passed the door.
     pub(crate) inside_ms: u32,
-    /// The height that the leap of the pressure pretends, metres.
+    /// The change of height that the leap of the pressure simulates, metres.
     pub(crate) leap_m: f32,
 }
 

@@ -1,5 +1,5 @@
-//! Tests couriers and houses apart from the van in the suburb: rounds on foot, rests on the way up,
-//! missed floors, and houses with a pressure of their own.
+//! Tests couriers who make their rounds on foot, rest on the way up or miss a floor, and buildings
+//! whose air pressure differs from that of the street.
 
 use porchlight_schema::insight::{ReasonCode, Score};
 
