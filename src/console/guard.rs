@@ -133,7 +133,7 @@ fn error_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     response
 }
 
-/// Returns a page with a status. The edge leaves an error that already is a page unchanged.
+/// Returns a page with a status. The middleware leaves an error that already is a page unchanged.
 pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     let mut response = HttpResponse::build(status)
         .content_type("text/html; charset=utf-8")

@@ -63,7 +63,7 @@ fn no_key_is_used_twice_when_the_count_is_damaged_or_lost() {
 }
 
 #[test]
-fn lost_key_files_end_no_store() {
+fn lost_key_files_do_not_stop_the_store() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     let engine = folder.open(&inner);
     apply(&engine, vec![put(start_row(1), b"start", 1)]);

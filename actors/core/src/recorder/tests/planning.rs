@@ -128,7 +128,7 @@ fn an_end_word_ends_the_session_and_newer_data_opens_the_next() {
 }
 
 #[test]
-fn a_word_alone_opens_no_session() {
+fn an_end_word_alone_opens_no_session() {
     let word = |at_ms: i64| Push {
         readings: vec![Reading {
             at_ms,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_climb_is_no_leap() {
+    fn a_climb_is_not_a_leap() {
         // Nine steps at 0.3 m/s, and three at a run.
         assert_eq!(leap(&way(&[0.3, 0.6, 0.9, 1.2, 1.5])), None);
         assert_eq!(leap(&way(&[0.5, 1.0])), None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gust_is_no_leap() {
+    fn a_gust_is_not_a_leap() {
         let gust = [&[0.0; 8][..], &[-2.0], &[0.0; 8]].concat();
         assert_eq!(leap(&gust), None);
     }

@@ -207,7 +207,7 @@ fn from_deck(phone: Phone, is_covered: bool, floor_m: f64) -> Score {
 
 /// The floors of a parking deck are not those of the house.
 #[test]
-fn the_way_down_from_a_parking_deck_is_no_floor_of_the_house() {
+fn the_way_down_from_a_parking_deck_counts_no_floors_of_the_building() {
     for error in ERRORS {
         for (is_covered, floor_m, floors) in [(true, 0.0, 0), (false, 0.0, 0), (true, 6.0, 2)] {
             let phone = floor(Phone::new(error, 5), floors);

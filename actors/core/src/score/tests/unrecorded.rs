@@ -146,7 +146,7 @@ fn a_barometer_that_stops_on_the_stairs_shows_no_floor() {
 /// The courier walks straight past the address. For up to 28 s around it the phone sends nothing,
 /// or nothing but pressure: nobody stayed at the door.
 #[test]
-fn a_silence_on_a_walk_past_the_address_is_no_stay_there() {
+fn a_silence_on_a_walk_past_the_address_is_not_a_stay() {
     let everything = ["location", "steps", "motion", "pressure"];
     let positions_and_body = ["location", "steps", "motion"];
     for error in ERRORS {
