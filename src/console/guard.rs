@@ -66,8 +66,8 @@ pub(super) async fn guard(
     Ok(answer)
 }
 
-/// Returns whether a request may change something. The console has no route for unsafe methods other
-/// than POST; the router answers them, and unknown paths, with 405 or 404.
+/// Returns whether a request may change something. The console has no route for unsafe methods
+/// other than POST; the router answers them, and unknown paths, with 405 or 404.
 fn is_action(request: &ServiceRequest) -> bool {
     request.method() == Method::POST && request.match_pattern().is_some()
 }

@@ -32,8 +32,9 @@ pub(super) struct MotionState {
     usual_ms: f32,
     /// The newest second in which the counter reported.
     last_report_ms: Option<u32>,
-    /// The number of prompt reports of a rise that are still missing until the counter counts as prompt; 0 if it is. The
-    /// reports of a coarse counter cover many seconds, so that they show no walk or stay by themselves.
+    /// The number of prompt reports of a rise that are still missing until the counter counts as
+    /// prompt; 0 if it is. The reports of a coarse counter cover many seconds, so that they show no
+    /// walk or stay by themselves.
     coarse: u8,
     /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,

@@ -141,8 +141,8 @@ impl Inner {
         data.map(|data| decode("insights", &data)).transpose()
     }
 
-    /// Returns the outcome of a session. Decodes the insight outside of the caller's thread, because
-    /// the caller reads many.
+    /// Returns the outcome of a session. Decodes the insight outside of the caller's thread,
+    /// because the caller reads many.
     async fn outcome(&self, session_id: SessionId) -> StoreResult<Option<SessionOutcome>> {
         let Some(data) = self.encoded_insight(session_id).await? else {
             return Ok(None);
