@@ -205,7 +205,7 @@ fn a_short_walk_also_needs_strides() {
         about(&score, "visibilityScore").filter(|entry| entry.signal == "motion_coverage");
     assert!(
         motion.all(|entry| entry.points > 0.29),
-        "its silence is no loss: {:#?}",
+        "its silence does not count as a loss: {:#?}",
         score.evidence
     );
     let lost = {
