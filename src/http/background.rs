@@ -257,7 +257,7 @@ mod tests {
             threads.run(work, patience)
         };
         let all_held = futures_util::future::join_all((0..count).map(hold));
-        let beside = async {
+        let other_work = async {
             for _ in 0..count {
                 has_begun.recv().await.unwrap();
             }
@@ -266,7 +266,7 @@ mod tests {
             assert_ne!(by.as_deref(), Some("large-bodies"));
             drop(release);
         };
-        let (held, ()) = tokio::join!(all_held, beside);
+        let (held, ()) = tokio::join!(all_held, other_work);
         assert!(held.iter().all(Result::is_ok));
     }
 

@@ -179,7 +179,7 @@ impl Code {
     /// Returns the code for an error that has only a status.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
-        let bare = [
+        let general = [
             Self::CredentialInvalid,
             Self::Forbidden,
             Self::NotFound,
@@ -199,7 +199,8 @@ impl Code {
         } else {
             Self::BadRequest
         };
-        bare.into_iter()
+        general
+            .into_iter()
             .find(|code| code.status() == status)
             .unwrap_or(other)
     }

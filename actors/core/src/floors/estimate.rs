@@ -114,9 +114,9 @@ impl Estimate {
         let floors = self.as_goal.as_ref().unwrap_or(&self.floors);
         let of = |floor: i16| chance_of(floors, floor).map_or(0.0, |chance| chance.likelihood);
         let likelihood = of(claimed);
-        let beside = of(claimed.saturating_sub(1)) + of(claimed.saturating_add(1));
+        let neighbours = of(claimed.saturating_sub(1)) + of(claimed.saturating_add(1));
         let probability =
-            likelihood / (likelihood + beside * decision::BESIDE).max(f64::MIN_POSITIVE);
+            likelihood / (likelihood + neighbours * decision::BESIDE).max(f64::MIN_POSITIVE);
         // A floor is wrong only if no view of the building makes it likely.
         let is_beaten = |floors: &[FloorChance]| {
             let likelihood = chance_of(floors, claimed).map_or(0.0, |chance| chance.likelihood);

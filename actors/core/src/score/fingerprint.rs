@@ -91,13 +91,13 @@ impl Fingerprint {
     fn chosen_keys(&self, position_keys: usize, channel_keys: usize) -> Vec<u64> {
         let channels = self.channels.iter().map(|slots| (slots, channel_keys));
         let course = self.course.keys();
-        let apart = channels.enumerate().flat_map(|(channel, (slots, count))| {
+        let from_channels = channels.enumerate().flat_map(|(channel, (slots, count))| {
             let own = slots.iter().take(count);
             own.map(move |&slot| hash_of(slot ^ hash_of(channel as u64 + 1)))
         });
         let positions = self.slots.iter().take(position_keys).copied();
         positions
-            .chain(apart)
+            .chain(from_channels)
             .chain(
                 course
                     .iter()
