@@ -98,7 +98,7 @@ fn not_attached(error: AttachPodError) -> Problem {
         AttachPodError::TenantFull(exceeded) => share_exceeded(exceeded),
         AttachPodError::Expired => Problem::new(
             Code::SessionCompleted,
-            "Data of the session was deleted after its retention, so it takes no proof of delivery.",
+            "Data of the session was deleted after its retention, so it accepts no proof of delivery.",
         ),
         AttachPodError::Store(error) => error.into(),
     }

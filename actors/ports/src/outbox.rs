@@ -268,7 +268,7 @@ pub struct DeliveryFilter {
 impl DeliveryFilter {
     /// Returns whether a row matches, for a tenant whose endpoint is `current`.
     #[must_use]
-    pub fn takes(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
+    pub fn matches(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
         self.status
             .is_none_or(|status| row.status(current) == status)
             && self.event.is_none_or(|event| row.queued.event == event)
