@@ -96,7 +96,7 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
         let membership = if view.has_valid_lease() {
             Ok(())
         } else {
-            Err("this node is no member: its heartbeats are not answered".to_owned())
+            Err("this node is not a member: its heartbeats are not answered".to_owned())
         };
         checks.push(Check::of("member", membership));
         let shards = if view.has_received_shards() {

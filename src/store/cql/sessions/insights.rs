@@ -216,7 +216,7 @@ impl Inner {
 
 fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(MessageHead, Arc<str>)> {
     let body = String::from_utf8(body)
-        .map_err(|_| StoreError::Damaged("messages: a body that is no text".to_owned()))?;
+        .map_err(|_| StoreError::Damaged("messages: a body that is not UTF-8".to_owned()))?;
     Ok((decode("messages", head)?, body.into()))
 }
 

@@ -41,7 +41,7 @@ fn damage_is_an_error_and_never_an_absence() {
     let value = engine.get(space, &key).unwrap().unwrap();
     assert!(
         record::unseal(space, &key, value).is_err(),
-        "zeros are no destroyed keys"
+        "zeros are not destroyed keys"
     );
 }
 

@@ -297,7 +297,7 @@ fn a_standing_body_does_not_jump_back_and_forth() {
     );
     assert!(
         !has(&house(38).body_at_rest().stay(60), "white_noise_at_rest"),
-        "a drifting position is no jump"
+        "a drifting position is not a jump"
     );
 }
 

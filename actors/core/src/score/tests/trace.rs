@@ -46,7 +46,7 @@ fn a_copied_trace_is_detected_and_an_honest_repeat_is_not() {
     assert_eq!(
         trace_fingerprint(&Script::new(1).stay(300).windows),
         None,
-        "standing still is no trace"
+        "standing still is not a trace"
     );
 }
 
