@@ -12,11 +12,11 @@
 //!
 //! Intake emits a window when every kind received so far has passed its end, or when it lies
 //! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first (in the first 24 s, only the
-//! latter). `activity`, `mark` and `system` are sent on change and are not waited for: an activity,
-//! or a mark, takes effect 12 s late, because it must have arrived by then; incidents are for
-//! scoring, which reads them, and the marks, from the batches. Like every sample, they are a sign
-//! that the stream is alive, in a second that was not emitted before they arrived. That second
-//! depends on the interleaving of the kinds only if no measuring kind has a sample in it.
+//! latter). Intake does not wait for `activity`, `mark` and `system`, because phones send them on
+//! change. An activity or a mark takes effect 12 s late, because it must have arrived by then. Only
+//! scoring uses incidents; it reads them and the marks from the batches. Like every sample, they
+//! are a sign that the stream is alive, in a second that was not emitted before they arrived. That
+//! second depends on the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
 //! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
 //! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the

@@ -3,7 +3,7 @@
 //! needs the events.
 //!
 //! Reading many batches of one session in one pass costs half as much as interrupting other work
-//! for each of them, and a session without a reader before its end needs no machine at all: scoring
+//! for each of them. A session without a reader before its end needs no machine, because scoring
 //! reads the journal in any case.
 
 use std::sync::Arc;

@@ -60,10 +60,10 @@ fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
     }
 }
 
-/// The courier waits half a minute at the main door, where the wall takes half of the sky, so that
-/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the courier passes
-/// the entrance at the end of the wait, so that the wait is not a gate, even if the courier reports
-/// the arrival there.
+/// The courier waits half a minute at the main door and then walks in. The wall takes half of the
+/// sky, so that the accuracy falls from 5 to 14 m after eleven seconds. The courier passes the
+/// entrance at the end of the wait, so the wait is not a gate, even if the courier reports the
+/// arrival there.
 #[test]
 fn a_wait_at_the_main_door_is_not_time_inside() {
     for reports in [false, true] {
