@@ -114,9 +114,9 @@ fn disk_note(state: &OpsState) -> Option<&'static str> {
     match state.store.as_ref()?.committer().space() {
         SpaceLevel::Plenty => None,
         SpaceLevel::Low => {
-            Some("the disk is nearly full: reads and deletions go on, new data is refused")
+            Some("the disk is nearly full: reads and deletions continue, new data is refused")
         }
-        SpaceLevel::Exhausted => Some("the disk is full: reads go on, all writes are refused"),
+        SpaceLevel::Exhausted => Some("the disk is full: reads continue, all writes are refused"),
     }
 }
 

@@ -168,7 +168,7 @@ codes! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Overloaded";
     /// The store cannot be reached.
     StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable", "Store unavailable";
-    /// The store's disk is nearly full. Reads and deletions go on, and writes are accepted again
+    /// The store's disk is nearly full. Reads and deletions continue, and writes are accepted again
     /// once space is freed.
     StoreFull = SERVICE_UNAVAILABLE, "store_full", "Store full";
     /// The server is shutting down. Retry after the time in `Retry-After`.
