@@ -377,7 +377,7 @@ pub trait Outbox: Send + Sync {
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// Returns the body of a message, or `None` if the message has no body any more: its session
+    /// Returns the body of a message, or `None` if the message no longer has a body: its session
     /// was removed, or a damaged row was.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 

@@ -44,7 +44,7 @@ struct Lines<L> {
     running: Vec<u64>,
     /// The time until which further lines are gathered.
     gathers_until_ms: u64,
-    /// Lines with a lower number are not gathered any longer.
+    /// Lines with a lower number are committed without gathering further ones.
     urgent_until: u64,
     /// The time before which no commit is tried.
     paused_until_ms: u64,

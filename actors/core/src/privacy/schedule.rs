@@ -365,7 +365,7 @@ impl Schedule {
         })
     }
 
-    /// Records that a request does not run any more, although it has not changed its mark.
+    /// Records that a request no longer runs although it has not changed its mark.
     fn stop_for_subject(&mut self, key: &OpenKey) {
         if let Some(subject) = self.known.get(key).and_then(|known| known.to_mark) {
             self.advance_subject(subject, key);
@@ -387,7 +387,7 @@ impl Schedule {
         self.advance_subject(subject, key);
     }
 
-    /// Lets the first request of a subject begin after `stopped` does not run any more.
+    /// Lets the first request of a subject begin when `stopped` no longer runs.
     fn advance_subject(&mut self, subject: SubjectKey, stopped: &OpenKey) {
         let Some(requests) = self.by_subject.get_mut(&subject) else {
             return;

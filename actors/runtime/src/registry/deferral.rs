@@ -60,7 +60,7 @@ impl Registry {
     }
 
     /// Leaves a durable batch in the journal. Lets the actor read the deferred batches if there are
-    /// many, and passivates an actor that nobody needs any more.
+    /// many, and passivates an actor that is no longer needed.
     pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<SessionHandle>) {
         slot.is_new = false;
         if must_read_deferred(handle.defer()) {
