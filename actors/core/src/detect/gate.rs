@@ -31,7 +31,7 @@ const WALK_SEC_MAX: u8 = 60;
 /// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
 
-/// Returns the seconds of a walk, as far as they count.
+/// Returns the seconds of a walk, at most [`WALK_SEC_MAX`].
 fn walk_sec(walk_ms: u32) -> u8 {
     (walk_ms / WINDOW_MS).min(u32::from(WALK_SEC_MAX)) as u8
 }

@@ -20,8 +20,8 @@ pub(super) struct MotionState {
     /// Whether the counter reports even without a rise, or has ever risen. Its silence then means
     /// rest.
     counts_steps: bool,
-    /// The number of consecutive seconds in which the counter reported without a rise, as far as
-    /// they count.
+    /// The number of consecutive seconds in which the counter reported without a rise; it stops at
+    /// the maximum of its type.
     idle_sec: u8,
     /// The number of reports without a rise in consecutive seconds.
     idle_in_row: u8,

@@ -76,12 +76,13 @@ pub(super) struct Shaken {
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
     displacement: Displacement,
-    /// The number of consecutive seconds in which the counter reported no rise, as far as they
-    /// count.
+    /// The number of consecutive seconds in which the counter reported no rise; it stops at the
+    /// maximum of its type.
     silent_sec: u8,
     /// The newest rise of the step counter.
     risen_ms: Option<u32>,
-    /// The number of seconds in which the counter reported without a rise, as far as they count.
+    /// The number of seconds in which the counter reported without a rise; it stops at the maximum
+    /// of its type.
     idle_sec: u8,
 }
 

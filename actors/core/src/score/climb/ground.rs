@@ -96,7 +96,7 @@ pub(super) fn measure(
     })
 }
 
-/// Returns the rise by the levels and by the climbs, as far as they agree. `is_partly_lost` says
+/// Returns the rise on which the levels and the climbs agree. `is_partly_lost` says
 /// that a part of the climb was too slow to be detected.
 fn agreed_rise(
     ctx: &ScoringContext<'_>,
