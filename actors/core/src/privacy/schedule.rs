@@ -256,7 +256,7 @@ impl Schedule {
     }
 
     /// Records that a request which the shell has performed has to wait until this time, or
-    /// continues at once.
+    /// continues immediately.
     pub fn wait(&mut self, key: &OpenKey, until: Option<TimestampMs>) {
         if let Some(State::Running(kind)) = self.state(key) {
             self.queue(kind).complete(*key, ());
