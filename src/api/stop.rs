@@ -60,7 +60,7 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
     let row = stopped.map_err(|error| match error {
         StopError::EndedAtOutOfRange => Problem::invalid_field(
             "/endedAt",
-            "must not lie before the start, and at most 5 minutes ahead",
+            "must not be before the start or more than 5 minutes in the future",
         ),
         StopError::Pod(error) => not_attached(error),
         StopError::Store(error) => error.into(),
