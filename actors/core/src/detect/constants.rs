@@ -33,8 +33,7 @@ crate::parameters::table! {
         /// The spread above which a phone is shaken and not carried, m/s²: 99 % of the walking
         /// seconds of the recordings lie below 7.5.
         SHAKE_STD_MPS2: f32 = 8.5;
-        /// The share of the evidence for a gait that counts while the acceleration of a shaken
-        /// phone is the only sign of one.
+        /// The share of a gait's evidence that counts while only the shaken phone shows a gait.
         SHAKEN_GAIT_SHARE: f32 = 0.5;
         /// The log-odds of gait by the phone's step counter if it has risen recently.
         STEPS_LOG_ODDS: f32 = 0.6;
@@ -49,8 +48,7 @@ crate::parameters::table! {
         /// the shortest stay takes 8 s.
         STEPS_COARSE_MS: u32 = 5_000;
         /// The number of prompt reports in a row after which a coarse counter is prompt again. A
-        /// counter that waits 2 to 10 s before each report occasionally sends two reports within 4
-        /// s.
+        /// counter that waits 2 to 10 s before each report sometimes reports twice within 4 s.
         STEPS_PROMPT_MIN: u8 = 2;
         /// The lowest rate of steps on a walk without pauses, per second. Slow walkers take 1.3
         /// (research 2).
