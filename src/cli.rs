@@ -35,8 +35,8 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Config;
 
-/// Determines whether a parcel was brought to the right door, how hard it was, and whether the
-/// claim can be trusted.
+/// Determines whether a parcel was brought to the right door, how hard the delivery was, and
+/// whether the claim can be trusted.
 #[derive(Debug, Parser)]
 #[command(name = "porchlight", version)]
 pub struct Arguments {

@@ -173,7 +173,10 @@ impl Sweeper {
     async fn sweep_store(&self, store: &EmbeddedStore) {
         match self.sweep_sessions(store).await {
             Ok(0) => {}
-            Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
+            Ok(sessions) => tracing::info!(
+                sessions,
+                "deleted sessions that are older than the retention"
+            ),
             Err(error) => tracing::warn!(error = chain(&error), "old sessions cannot be deleted"),
         }
         let now = SystemClock.now();

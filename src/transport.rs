@@ -4,7 +4,7 @@
 //! followed, proxies from the environment are ignored, and at most 16 KiB of an answer are read.
 //! Connections are reused, over HTTP/2 if the receiver supports it. Each was opened to a checked
 //! address, and each attempt checks the name again. A request that fails because a reused
-//! connection has ended is repeated once at once, as part of its attempt.
+//! connection has ended is repeated once and immediately, as part of its attempt.
 
 pub mod address;
 mod cause;

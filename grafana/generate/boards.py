@@ -261,7 +261,7 @@ def ingest():
         ("Shares of organizations", [
             panel("Refused by a share", "Requests refused with 429 because an organization has used up its share of the node.", "reqps",
                   [(rate("porchlight_share_refused_total", "share"), "{{share}}")]),
-            panel("Largest use", "The use by the organization that uses most of a share.", "short",
+            panel("Largest use", "The usage by the organization that uses the most of a share.", "short",
                   [("max by (share) (porchlight_share_largest_use{$$})", "{{share}}")]),
             panel("Limits", "The limit of each share; 0 means no limit.", "short",
                   [("max by (share) (porchlight_share_limit{$$})", "{{share}}")]),
@@ -351,7 +351,7 @@ def webhooks():
                   [(rate("porchlight_webhook_rows_listed_total", "instance"), "{{instance}}")]),
         ]),
         ("DNS and permits", [
-            panel("DNS lookups", "Lookups by outcome. `no_answer`: the name servers of the customer's domain do not answer; `resolver_away`: our own do not.", "ops",
+            panel("DNS lookups", "Lookups by outcome. `no_answer`: the name servers of the customer's domain do not answer; `resolver_away`: the node's own resolver does not answer.", "ops",
                   [(rate("porchlight_webhook_lookups_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Duration of a lookup", "Duration of lookups that queried a name server; a lookup ends after three seconds.", "s",
                   quantiles("porchlight_webhook_lookup_seconds")),
@@ -449,7 +449,7 @@ def nodes():
                   [("max by (instance) (porchlight_cluster_members{$$})", "{{instance}}")]),
             panel("Age of the last successful heartbeat", "At 5.3 s a node stops acting; at 6.5 s the others take its shards.", "s",
                   [("max by (instance) (porchlight_cluster_heartbeat_age_seconds{$$})", "{{instance}}")]),
-            panel("Clock differences", "How far each node's clock is at least ahead of, or behind, another node's. Above 10 s a node does not join.", "s",
+            panel("Clock differences", "Lower bound of the time by which each node's clock is ahead of, or behind, another node's clock. Above 10 s a node does not join.", "s",
                   [("max by (instance, direction) (porchlight_cluster_clock_difference_seconds{$$})", "{{instance}} {{direction}}"),
                    ("max by (instance) (porchlight_cluster_clock_refused{$$})", "{{instance}} does not join")]),
             panel("Moves of shards", "Shards that a node gained or released. Lost: the lease expired, or another node claimed the shard.", "ops",

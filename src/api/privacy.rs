@@ -205,7 +205,12 @@ fn new_request(body: &Value) -> Result<NewRequest, Problem> {
     let fields = root.object("subject", &mut faults);
     let fields = root.need("subject", fields, &mut faults);
     let subject = fields.and_then(|fields| subject(&fields, &mut faults));
-    let suppress = root.read("suppress", "must be a boolean", &mut faults, Value::as_bool);
+    let suppress = root.read(
+        "suppress",
+        "must be true or false",
+        &mut faults,
+        Value::as_bool,
+    );
     let suppress = suppress.unwrap_or(false);
     let reason = root.text("reason", 0..=PRIVACY_REASON_CHARS_MAX, &mut faults);
     let is_rider = matches!(subject, Some(Subject::ExternalRiderId(_)));

@@ -102,7 +102,7 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
 }
 
 /// Returns a recorder. 200 `{…, sessionId, lastHeardAt, receiving}`; without the link if the role
-/// of the key only allows reading, because the link itself allows sending telemetry.
+/// of the key is not `admin`, because the link itself allows sending telemetry.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let tenant = caller.require_secret_key()?;

@@ -83,7 +83,7 @@ fn refused(error: StartError) -> Problem {
     match error {
         StartError::StartedAtOutOfRange => Problem::invalid_field(
             "/startedAt",
-            "must lie within the last 24 hours, or at most 5 minutes ahead",
+            "must be at most 24 hours in the past and at most 5 minutes in the future",
         ),
         StartError::KeyReused => Problem::new(
             Code::IdempotencyKeyReused,

@@ -60,7 +60,7 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
     let row = stopped.map_err(|error| match error {
         StopError::EndedAtOutOfRange => Problem::invalid_field(
             "/endedAt",
-            "must not lie before the start, and at most 5 minutes ahead",
+            "must not be before the start or more than 5 minutes in the future",
         ),
         StopError::Pod(error) => not_attached(error),
         StopError::Store(error) => error.into(),
@@ -98,7 +98,7 @@ fn not_attached(error: AttachPodError) -> Problem {
         AttachPodError::TenantFull(exceeded) => share_exceeded(exceeded),
         AttachPodError::Expired => Problem::new(
             Code::SessionCompleted,
-            "Data of the session was deleted after its retention, so it takes no proof of delivery.",
+            "Data of the session was deleted after its retention, so it accepts no proof of delivery.",
         ),
         AttachPodError::Store(error) => error.into(),
     }

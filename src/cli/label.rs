@@ -77,9 +77,10 @@ fn write_synced(file: &Path, content: &[u8]) -> std::io::Result<()> {
 fn save(draft: &Draft, file: &Path) -> anyhow::Result<()> {
     // A new file is written next to the old one and then replaces it, so that a crash leaves the
     // old labels intact.
-    let beside = file.with_extension("json.new");
-    write_synced(&beside, draft.json().as_bytes()).with_context(|| beside.display().to_string())?;
-    std::fs::rename(&beside, file).with_context(|| file.display().to_string())?;
+    let temporary = file.with_extension("json.new");
+    write_synced(&temporary, draft.json().as_bytes())
+        .with_context(|| temporary.display().to_string())?;
+    std::fs::rename(&temporary, file).with_context(|| file.display().to_string())?;
     draft.mark_saved();
     say!("{} segments in {}", draft.segments(), file.display())
 }

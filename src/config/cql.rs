@@ -24,8 +24,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::invalid("store.cql.nodes", "must name a node"));
     }
     if !is_keyspace(&cql.keyspace) {
-        let detail =
-            "must be lower-case letters, digits and underscores, at most 48, a letter first";
+        let detail = "must be at most 48 lower-case letters, digits and underscores, and begin with a letter";
         return Err(ConfigError::invalid("store.cql.keyspace", detail));
     }
     if cql.replication_factor == 0 {
@@ -46,7 +45,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .into_iter()
         .any(|file| named(file).is_some());
     if has_files && !cql.tls {
-        let detail = "must be true where certificates are named";
+        let detail = "must be true if certificates are named";
         return Err(ConfigError::invalid("store.cql.tls", detail));
     }
     if !(1..=INGEST_TIMEOUT_MS_MAX).contains(&cql.ingest_timeout.as_millis()) {

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_word_that_is_no_level_is_refused() {
+    fn a_single_word_that_is_not_a_level_is_refused() {
         for filter in ["warning", "loud", "inof", "info,porchlight_actors", " info"] {
             let error = parsed(filter).unwrap_err().to_string();
             assert!(error.contains("log.filter: `"), "{filter}: {error}");

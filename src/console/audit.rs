@@ -65,7 +65,7 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let frame = request.frame();
     let body = html! {
         header.title { h1 { "Audit log" } }
-        p.help { "Every read, change and erasure of data by people and systems, except the requests of recording phones. A hash chain protects the entries against changes." }
+        p.help { "Every read, change and erasure of personal data, and every change of keys and settings, by people and systems, except the requests of recording phones. A hash chain protects the entries against changes." }
         (form(&filter))
         (table(&page))
         (next_page(page.next.map(|next| address(&filter, Some(next))), after.map(|_| address(&filter, None))))

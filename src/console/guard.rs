@@ -66,8 +66,8 @@ pub(super) async fn guard(
     Ok(answer)
 }
 
-/// Returns whether a request may change something. The console has no route for unsafe methods other
-/// than POST; the router answers them, and unknown paths, with 405 or 404.
+/// Returns whether a request may change something. The console has no route for unsafe methods
+/// other than POST; the router answers them, and unknown paths, with 405 or 404.
 fn is_action(request: &ServiceRequest) -> bool {
     request.method() == Method::POST && request.match_pattern().is_some()
 }
@@ -133,7 +133,7 @@ fn error_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     response
 }
 
-/// Returns a page with a status. The edge leaves an error that already is a page unchanged.
+/// Returns a page with a status. The middleware leaves an error that already is a page unchanged.
 pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     let mut response = HttpResponse::build(status)
         .content_type("text/html; charset=utf-8")

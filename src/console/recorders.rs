@@ -136,7 +136,7 @@ fn render(request: &SignedInRequest, message: Option<(Notice, &str)>, entered: &
                   records in the browser, or sets up an app from the app store." }
         @if let Some((kind, message)) = message { (notice(kind, message)) }
         @if frame.may_change() { (create_form(&frame, entered)) }
-        @else { p.faint { "Your key can only read. Ask a person whose key has the role admin for a link." } }
+        @else { p.faint { "Your key cannot create links. Ask a person whose key has the role admin for a link." } }
     };
     frame.page(Section::Recorders, "Try it with a phone", body)
 }

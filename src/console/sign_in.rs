@@ -73,7 +73,7 @@ fn page(next: &str, why: Option<SignInNotice>) -> Markup {
         "Sign in",
         html! {
             h1 { "Sign in" }
-            p.lead { "Use a secret key of your organization. The key selects the sandbox or the live environment." }
+            p.lead { "Use a secret key of your organization. The key selects the environment: Sandbox or Production." }
             @if let Some((kind, words)) = why.map(SignInNotice::words) {
                 p class={ "notice " (kind) } role="status" #why { (words) }
             }

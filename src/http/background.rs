@@ -9,9 +9,9 @@
 //! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one. Work
 //! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool:
 //! large bodies are slow on a busy node, but they are completed. A process without privileges
-//! cannot raise the priority of a thread, so work that a thread has begun and does not complete in
-//! time is done a second time on the blocking pool, if it can be repeated, and otherwise consists
-//! of short steps.
+//! cannot raise the priority of a thread. Work that can be repeated is therefore done a second time
+//! on the blocking pool if a thread has begun it and does not complete it in time; all other work
+//! consists of short steps.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
@@ -257,7 +257,7 @@ mod tests {
             threads.run(work, patience)
         };
         let all_held = futures_util::future::join_all((0..count).map(hold));
-        let beside = async {
+        let other_work = async {
             for _ in 0..count {
                 has_begun.recv().await.unwrap();
             }
@@ -266,7 +266,7 @@ mod tests {
             assert_ne!(by.as_deref(), Some("large-bodies"));
             drop(release);
         };
-        let (held, ()) = tokio::join!(all_held, beside);
+        let (held, ()) = tokio::join!(all_held, other_work);
         assert!(held.iter().all(Result::is_ok));
     }
 

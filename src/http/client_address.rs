@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxy_counts() {
+    fn the_last_address_that_is_not_a_proxy_counts() {
         for (headers, expected) in [
             // The client's entries precede the entries that the proxies added.
             (

@@ -110,7 +110,7 @@ pub(super) fn finish(response: &mut ServiceResponse<BoxBody>, route: Route, orig
 
 /// Replaces the router's 405 by the answer to a preflight request.
 fn preflight(response: &mut ServiceResponse<BoxBody>, methods: &'static str) {
-    *response.response_mut() = cleared(response.headers());
+    *response.response_mut() = without_problem(response.headers());
     let headers = response.headers_mut();
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
@@ -124,7 +124,7 @@ fn preflight(response: &mut ServiceResponse<BoxBody>, methods: &'static str) {
 }
 
 /// Returns an empty answer with the headers that do not describe a problem.
-fn cleared(headers: &HeaderMap) -> actix_web::HttpResponse<BoxBody> {
+fn without_problem(headers: &HeaderMap) -> actix_web::HttpResponse<BoxBody> {
     let mut answer = actix_web::HttpResponse::NoContent().finish();
     for (name, value) in headers {
         if ![ALLOW, CONTENT_LENGTH, CONTENT_TYPE].contains(name) {

@@ -6,8 +6,8 @@ use actix_web::{HttpResponse, HttpResponseBuilder};
 /// A private cache may store the answer but must revalidate it.
 pub const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// Begins the answer to a conditional request for the content with this tag. Returns true beside it
-/// if the client has the content: the answer is then 304 and has no body.
+/// Begins the answer to a conditional request for the content with this tag. Also returns whether
+/// the client has the content: the answer is then 304 and has no body.
 #[must_use]
 pub fn conditional(
     headers: &HeaderMap,

@@ -206,7 +206,7 @@ pub fn percent_encode(text: &str) -> String {
     })
 }
 
-/// Returns the position in a list that a cursor names; `None` for a text that is no cursor.
+/// Returns the position in a list that a cursor names; `None` for a text that is not a cursor.
 #[must_use]
 pub fn cursor_bytes(text: &str) -> Option<Vec<u8>> {
     if text.len() > CURSOR_CHARS_MAX {
@@ -214,7 +214,7 @@ pub fn cursor_bytes(text: &str) -> Option<Vec<u8>> {
     }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (position, sum) = bytes.split_last_chunk::<4>()?;
-    // The checksum is no protection; it only distinguishes a cursor from other decodable text.
+    // The checksum is not protection; it only distinguishes a cursor from other decodable text.
     (*sum == crc32fast::hash(position).to_be_bytes()).then(|| position.to_vec())
 }
 

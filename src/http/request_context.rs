@@ -376,8 +376,8 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
             format!(
-                "The delivery was superseded or cancelled, has had {DELIVERY_ATTEMPTS_MAX} attempts, \
-                 its payload is lost, or no webhook is registered."
+                "The delivery cannot be retried: it was superseded or cancelled, it has had \
+                 {DELIVERY_ATTEMPTS_MAX} attempts, its payload is damaged, or no webhook is registered."
             ),
         )),
     }

@@ -1,10 +1,10 @@
 //! Batches the wake-ups of requests that wait for another thread.
 //!
 //! The store's writer completes a whole group together. Waking each request separately would queue
-//! each with its worker from another thread: a lock, often a system call, and a place in the
-//! injection queue, which a busy worker polls only with every 31st task, so that durable batches
-//! would wait behind new ones. Here the first completion wakes one task of the worker, which then
-//! wakes all completed requests from within the worker.
+//! each of them with its worker from another thread. That costs a lock, often a system call, and a
+//! place in the injection queue, which a busy worker polls only with every 31st task. Durable
+//! batches would then wait behind new ones. Here the first completion wakes one task of the worker,
+//! which then wakes all completed requests from within the worker.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

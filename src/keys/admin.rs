@@ -246,8 +246,8 @@ impl KeyAdmin {
             .await
     }
 
-    /// Creates a key of an existing organization at `now`. Keys that are created at the same time may
-    /// exceed [`TENANT_LIVE_KEYS_MAX`] by their number.
+    /// Creates a key of an existing organization at `now`. Keys that are created at the same time
+    /// may exceed [`TENANT_LIVE_KEYS_MAX`] by their number.
     ///
     /// # Errors
     ///

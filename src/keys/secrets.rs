@@ -122,8 +122,8 @@ impl SecretVault {
             let (id, tenant) = (listed.id, listed.tenant);
             let mut next = Some(listed);
             while let Some(mut endpoint) = next.take() {
-                let beside = endpoint.remembered.len() + usize::from(endpoint.previous.is_some());
-                let secrets = 1 + beside as u64;
+                let others = endpoint.remembered.len() + usize::from(endpoint.previous.is_some());
+                let secrets = 1 + others as u64;
                 match self.reseal(&mut endpoint) {
                     SealState::Current => report.current += secrets,
                     SealState::Unopened => report.unopened.push(id.to_string()),

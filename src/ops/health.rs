@@ -96,7 +96,7 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
         let membership = if view.has_valid_lease() {
             Ok(())
         } else {
-            Err("this node is no member: its heartbeats are not answered".to_owned())
+            Err("this node is not a member: its heartbeats are not answered".to_owned())
         };
         checks.push(Check::of("member", membership));
         let shards = if view.has_received_shards() {
@@ -114,9 +114,9 @@ fn disk_note(state: &OpsState) -> Option<&'static str> {
     match state.store.as_ref()?.committer().space() {
         SpaceLevel::Plenty => None,
         SpaceLevel::Low => {
-            Some("the disk is nearly full: reads and deletions go on, new data is refused")
+            Some("the disk is nearly full: reads and deletions continue, new data is refused")
         }
-        SpaceLevel::Exhausted => Some("the disk is full: reads go on, all writes are refused"),
+        SpaceLevel::Exhausted => Some("the disk is full: reads continue, all writes are refused"),
     }
 }
 

@@ -54,7 +54,7 @@ struct Queue {
     waiting: VecDeque<Box<dyn Operation>>,
     /// Whether the writer sleeps and must be woken.
     is_idle: bool,
-    /// The reason why no operation is accepted any more.
+    /// The reason why operations are no longer accepted.
     closed: Option<Closed>,
 }
 

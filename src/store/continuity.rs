@@ -2,9 +2,10 @@
 //!
 //! The writer numbers its groups 1, 2, 3 … and writes one marker per group into **both** spaces.
 //! The markers form a ring of [`RING`] slots, so they are overwritten and never deleted. An engine
-//! that lost part of its log, at the end or in the middle, in one space or both, cannot show an
-//! unbroken run of markers up to the last acknowledged group, and the store refuses to open. (fjall
-//! truncates its journal at the first damaged entry without an error: fjall-rs/fjall#311.)
+//! may have lost a part of its log, at the end or in the middle, in one space or both. Then it
+//! cannot show an unbroken run of markers up to the last acknowledged group, and the store refuses
+//! to open. (fjall truncates its journal at the first damaged entry without an error:
+//! fjall-rs/fjall#311.)
 //!
 //! Data in the engine's tables is covered by the engine's checksums, so the ring only has to cover
 //! groups that may still be in its journals. The writer makes the engine flush its memtables every

@@ -111,7 +111,7 @@ struct Inner {
     /// The number of starts of single serving processes; see [`nodes::serving`].
     epoch: u64,
     verified: Verified,
-    /// Whether a command runs beside the processes that serve.
+    /// Whether this process is a command, which runs while other processes serve.
     is_command: bool,
     ownership: Arc<dyn Ownership>,
     clock: Arc<dyn Clock>,

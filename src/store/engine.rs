@@ -162,7 +162,7 @@ pub trait Engine: Send + Sync + 'static {
         self.scan(space, range, order, visit)
     }
 
-    /// Applies a batch atomically. After an error the engine must not be used any more.
+    /// Applies a batch atomically. After an error the engine must no longer be used.
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError>;
 
     /// Records that everything up to this group is synced, before any caller is answered.

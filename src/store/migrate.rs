@@ -218,7 +218,7 @@ async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
 /// Returns the 32 bytes after the first byte of a key.
 fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
-    hash.ok_or_else(|| StoreError::Damaged("a key that is no hash".to_owned()))
+    hash.ok_or_else(|| StoreError::Damaged("a key that is not a hash".to_owned()))
 }
 
 /// Imports organizations, keys, webhooks and learned places, and compares all but the places, which

@@ -64,7 +64,7 @@ type LookUps = Arc<Mutex<HashMap<(Holder, String), PendingVerdict>>>;
 
 /// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
 /// again. Concurrent requests of a tenant for one name share a lookup. A lookup counts towards the
-/// tenant's share until it has ended, even if no request waits for its result any more.
+/// tenant's share until it has ended, even if no request waits for its result any longer.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,

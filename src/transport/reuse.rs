@@ -18,7 +18,7 @@ use porchlight_schema::limits::ATTEMPT_MS_MAX;
 use super::IDLE_MS_MAX;
 
 /// The time for which an answered connection is remembered at least: a connection that has neither
-/// answered nor failed for longer is not in the pool any more.
+/// answered nor failed for longer is no longer in the pool.
 const REMEMBERED: Duration = Duration::from_millis(IDLE_MS_MAX + ATTEMPT_MS_MAX);
 
 /// A connection: its local address and the receiver's. No two open connections share both.

@@ -238,7 +238,7 @@ fn id_of(session: &Started) -> SessionId {
 }
 
 #[actix::test]
-async fn a_session_received_at_the_edge_is_run_by_its_owner() {
+async fn a_session_received_by_another_node_is_run_by_its_owner() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -460,7 +460,7 @@ async fn the_end_of_a_session_on_another_node_is_known_within_moments() {
 }
 
 #[actix::test]
-async fn an_edge_socket_closes_with_its_session_and_its_batches_count() {
+async fn a_socket_at_another_node_closes_with_its_session_and_its_batches_count() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let edge = &nodes.edge.server;

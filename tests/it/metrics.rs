@@ -123,10 +123,10 @@ fn a_thousand_organizations_do_not_raise_the_number_of_series() {
 /// Returns the page of all metrics, as in `docs/metrics.md`.
 fn page() -> String {
     let mut page = String::from(
-        "# Metrics\n\nThe metrics at `/metrics` on the operators' listener, besides the usual `process_*` of the process \
-         itself. Generated from the\ncatalogue in the code by a test: `PORCHLIGHT_WRITE=1 cargo test --test it \
-         the_page_of_metrics`.\n\nLabels are closed lists, and no label names a customer, a session or a URL: the number of \
-         series does not depend on\nload. Every series starts at 0. Histograms have classic buckets: `NAME_bucket`, \
+        "# Metrics\n\nThis page lists the metrics at `/metrics` on the operators' listener. The listener also has the usual \
+         `process_*` metrics of the\nprocess. A test generates the page from the catalogue in the code: `PORCHLIGHT_WRITE=1 \
+         cargo test --test it the_page_of_metrics`.\n\nLabels are closed lists, and no label \
+         names a customer, a session or a URL: the number of series does not depend on\nload. Every series starts at 0. Histograms have classic buckets: `NAME_bucket`, \
          `NAME_sum`, `NAME_count`.\n",
     );
     let mut section = "";
@@ -157,7 +157,7 @@ fn label(label: &Label) -> String {
             "the path with its parameters in braces, such as `/v1/sessions/{id}/telemetry`; `/console` for all pages of \
              the console; `unknown` for any other path",
         ],
-        ("version", _) => vec!["as `porchlight --version` says"],
+        ("version", _) => vec!["as `porchlight --version` prints it"],
         (_, values) => values.to_vec(),
     };
     format!("`{}`: {}", label.name, values.join(", "))

@@ -107,7 +107,7 @@ fn anchors_between_documents_resolve() {
 }
 
 #[test]
-fn the_three_questions_are_sections() {
+fn the_architecture_explains_the_three_flows() {
     let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     for question in [
         "where it is acknowledged",

@@ -343,7 +343,7 @@ impl Group {
     #[must_use]
     pub fn line_if(&self, index: usize, filter: &Filter) -> Option<HashedLine> {
         let stored = self.lines.get(index)?;
-        filter.takes(stored).then(|| stored.hashed())
+        filter.matches(stored).then(|| stored.hashed())
     }
 
     /// Encodes the group.
@@ -402,8 +402,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns whether a line passes.
-    fn takes(&self, line: &StoredLine) -> bool {
+    /// Returns whether a line passes the filter.
+    fn matches(&self, line: &StoredLine) -> bool {
         self.from.is_none_or(|from| line.at >= from)
             && self.to.is_none_or(|to| line.at < to)
             && self

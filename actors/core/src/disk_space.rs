@@ -1,7 +1,7 @@
 //! Decides which writes a store accepts while its disk fills up.
 //!
 //! Below the **reserve**, writes of clients are refused; the service's own writes (ends, insights,
-//! webhook state, deletions) go on and use the reserve. Below the **minimum**, a part of the
+//! webhook state, deletions) continue and use the reserve. Below the **minimum**, a part of the
 //! reserve, every write is refused, because a write that fails for lack of space ends the process.
 //!
 //! Space counts as free only if the engine does not need it for rows that it holds in memory. A

@@ -12,11 +12,11 @@
 //!
 //! Intake emits a window when every kind received so far has passed its end, or when it lies
 //! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first (in the first 24 s, only the
-//! latter). `activity`, `mark` and `system` are sent on change and are not waited for: an activity,
-//! or a mark, takes effect 12 s late, because it must have arrived by then; incidents are for
-//! scoring, which reads them, and the marks, from the batches. Like every sample, they are a sign
-//! that the stream is alive, in a second that was not emitted before they arrived. That second
-//! depends on the interleaving of the kinds only if no measuring kind has a sample in it.
+//! latter). Intake does not wait for `activity`, `mark` and `system`, because phones send them on
+//! change. An activity or a mark takes effect 12 s late, because it must have arrived by then. Only
+//! scoring uses incidents; it reads them and the marks from the batches. Like every sample, they
+//! are a sign that the stream is alive, in a second that was not emitted before they arrived. That
+//! second depends on the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
 //! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
 //! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the
@@ -147,7 +147,7 @@ impl Intake {
 
     /// Takes the next sample, in the order of `seq` and of its position in the batch; `sink`
     /// receives the windows completed by it. A sample that goes back in time within its kind, or
-    /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
+    /// lags too much, is dropped and counted. Equal times are not a step back, except for fixes: a
     /// phone that repeats its last fix gives it the same time, and the repetition adds no
     /// information. Returns `false` if the sample was dropped.
     #[inline(always)]

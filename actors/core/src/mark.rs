@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a mark, as far as scoring knows it.
+/// The name of a mark. Scoring distinguishes four names from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MarkName {
     /// The app reports `arrived`.

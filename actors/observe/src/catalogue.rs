@@ -133,7 +133,7 @@ catalogue! {
         SHARE_LIMIT = Gauge, Count, "porchlight_share_limit"
             ["share": Share::VALUES], "The share of this node that one tenant may use; 0 means no limit.";
         SHARE_LARGEST_USE = Gauge, Count, "porchlight_share_largest_use"
-            ["share": Share::VALUES], "The usage of the tenant with the highest usage of a share; 0 for rates.";
+            ["share": Share::VALUES], "The usage by the tenant that uses the most of a share; 0 for rates.";
     }
     "Sessions and insights" {
         SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"
@@ -251,7 +251,7 @@ catalogue! {
         PRIVACY_REQUESTS_OPEN = Gauge, Count, "porchlight_privacy_requests_open"
             ["type": PrivacyType::VALUES], "Privacy requests that are pending or in progress, of the organizations that this node acts for.";
         PRIVACY_OLDEST_OPEN_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_privacy_oldest_open_timestamp_seconds"
-            ["type": PrivacyType::VALUES], "When the oldest open privacy request was received, in Unix seconds; 0 if there is none.";
+            ["type": PrivacyType::VALUES], "Time at which the oldest open privacy request was received, in Unix seconds; 0 without such a request.";
         PRIVACY_REQUESTS_TOTAL = Counter, Count, "porchlight_privacy_requests_total"
             ["type": PrivacyType::VALUES, "outcome": PrivacyOutcome::VALUES], "Privacy requests that ended, by outcome.";
     }
@@ -263,7 +263,7 @@ catalogue! {
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
             [], "Time since the start of this node's last successful heartbeat; it stops acting at 5.3 s.";
         CLUSTER_CLOCK_DIFFERENCE_SECONDS = Gauge, Seconds, "porchlight_cluster_clock_difference_seconds"
-            ["direction": ClockDirection::VALUES], "How far this node's clock is at least ahead of, or behind, another node's.";
+            ["direction": ClockDirection::VALUES], "Lower bound of the time by which this node's clock is ahead of, or behind, another node's clock.";
         CLUSTER_CLOCK_REFUSED = Gauge, Count, "porchlight_cluster_clock_refused"
             [], "1 while this node does not join because its clock differs from the other nodes' by more than 10 s.";
         CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
@@ -281,7 +281,7 @@ catalogue! {
     }
     "Peers" {
         PEER_FORWARDED_BATCHES_TOTAL = Counter, Count, "porchlight_peer_hand_overs_total"
-            ["outcome": Forwarded::VALUES], "Batches for sessions of another node; the owner reads any batch that it did not receive from the journal.";
+            ["outcome": Forwarded::VALUES], "Batches for sessions of another node, by the outcome of forwarding; the owner finds batches that did not reach it in the journal.";
         PEER_FORWARDED_BATCHES_REPAIRED_TOTAL = Counter, Count, "porchlight_peer_hand_overs_repaired_total"
             [], "Batches that a live session found in the journal and that no node had forwarded.";
         PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"

@@ -62,8 +62,8 @@ pub trait Erasure: Send + Sync {
     /// proof of delivery, messages with their attempts, entries in lists, and the fingerprints of
     /// its trace. Other learned rows stay; see [`Erasure::replace_learned`].
     ///
-    /// The session's own record and its entries in lists are removed last and at once, so that an
-    /// interrupted erasure can be found and repeated. If the record is damaged, the call removes
+    /// The session's own record and its entries in lists are removed last and in one step, so that
+    /// an interrupted erasure can be found and repeated. If the record is damaged, the call removes
     /// the session nevertheless, or returns an error. Later batches and snapshots of the session
     /// are not stored. The removal survives a crash of the process immediately, and one of the
     /// machine after the next durable write.

@@ -268,7 +268,7 @@ pub struct DeliveryFilter {
 impl DeliveryFilter {
     /// Returns whether a row matches, for a tenant whose endpoint is `current`.
     #[must_use]
-    pub fn takes(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
+    pub fn matches(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
         self.status
             .is_none_or(|status| row.status(current) == status)
             && self.event.is_none_or(|event| row.queued.event == event)
@@ -377,7 +377,7 @@ pub trait Outbox: Send + Sync {
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// Returns the body of a message, or `None` if the message has no body any more: its session
+    /// Returns the body of a message, or `None` if the message no longer has a body: its session
     /// was removed, or a damaged row was.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 

@@ -291,7 +291,7 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// The parts of a session that nobody has written yet, as far as a store knows without a read. A
+/// The parts of a session that a store knows, without a read, to be unwritten. A
 /// part that is `false` may have been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unwritten {

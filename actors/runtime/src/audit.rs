@@ -68,7 +68,7 @@ impl AuditPermit {
 /// The error of a line that was not accepted because the store has not accepted the lines before it
 /// for some time, or because the tenant's chain has a damaged row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the audit log takes no more lines at the moment")]
+#[error("the audit log accepts no more lines at the moment")]
 pub struct AuditFull;
 
 /// Each tenant's share of the queue: the room for lines that are not committed. The number of

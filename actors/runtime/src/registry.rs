@@ -54,7 +54,7 @@ use watch::Watchers;
 /// The callback for a deadline that is due, given by the service, which ends sessions.
 pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<SessionHandle>) + Send + Sync>;
 
-/// The reason for which this node has a session that it adopts.
+/// The reason for which this node adopts a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// This node has just created it: see [`Slot::is_new`](crate::session::Slot::is_new).

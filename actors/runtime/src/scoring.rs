@@ -129,8 +129,8 @@ impl ScoringPool {
         self.inner.begin_scores();
     }
 
-    /// Scores a session that has received telemetry after its end: at once, or together with the
-    /// batches that follow if the session or its tenant was scored a moment ago.
+    /// Scores a session that has received telemetry after its end: immediately, or together with
+    /// the batches that follow if the session or its tenant was scored a moment ago.
     pub(crate) fn request_late(&self, tenant: Tenant, session_id: SessionId) {
         let mut late = lock(&self.inner.late);
         let is_first = !late.contains_key(&tenant);

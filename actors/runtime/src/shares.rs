@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_stores_no_more_until_the_time_has_paid_for_it() {
+    fn a_tenant_stores_no_more_until_its_rate_allows_it() {
         let limits = ShareLimits {
             stored_bytes_per_sec: 100,
             ..ShareLimits::default()

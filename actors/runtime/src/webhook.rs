@@ -170,7 +170,7 @@ pub enum TestError {
     #[error("no webhook is registered")]
     NoEndpoint,
     /// Too many test events or probes of this tenant are in flight.
-    #[error("too many test events are under way")]
+    #[error("too many test events are in progress")]
     Busy,
     /// The endpoint cannot be read.
     #[error(transparent)]

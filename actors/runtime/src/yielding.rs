@@ -2,8 +2,7 @@
 
 use porchlight_schema::limits::SAMPLES_UNTIL_YIELD;
 
-/// Yields after a number of samples, so that a session with many samples does not delay the small
-/// ones beside it.
+/// Yields after a number of samples, so that a session with many samples does not delay small ones.
 #[derive(Debug, Default)]
 pub(crate) struct Yielding {
     samples: u32,

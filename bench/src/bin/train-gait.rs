@@ -105,9 +105,9 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
     Ok(rows)
 }
 
-/// Adds simulated couriers who use their phones at every stay, and couriers who only fidget, from the
-/// tuning ranges. No public recording contains this. Only the stays are labelled, because simulated
-/// walks are more regular than real ones.
+/// Adds simulated couriers who use their phones at every stay, and couriers who only fidget, from
+/// the tuning ranges. No public recording contains this. Only the stays are labelled, because
+/// simulated walks are more regular than real ones.
 fn simulate(rows: &mut Rows) -> anyhow::Result<()> {
     for (kind, source) in [(Kind::HandledPhone, "handled"), (Kind::Elevator, "fidget")] {
         for seed in 1..=SIMULATED {

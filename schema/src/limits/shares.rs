@@ -52,8 +52,8 @@ pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
 /// The burst factor of [`TENANT_POD_CHANGES_PER_SEC`].
 pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
 /// Maximum number of bytes of telemetry stored per second, in the packed form. A node stores about
-/// 7 MB per second of 100,000 phones without `imu`, and a session with 50 Hz of `imu` about 1 KB per
-/// second.
+/// 7 MB per second of 100,000 phones without `imu`, and a session with 50 Hz of `imu` about 1 KB
+/// per second.
 pub const TENANT_STORED_BYTES_PER_SEC: u64 = 16 * 1024 * 1024;
 /// Number of seconds for which a tenant that was quiet may store telemetry without waiting:
 /// backlogs of phones that were offline.

@@ -176,7 +176,7 @@ fn apps(url: &str) -> Markup {
         }
         details.card {
             summary { b { "Traccar Client" } " (iPhone, Android)" }
-            p { "Records the position. The delivery ends when nothing arrives any more. Server URL:" }
+            p { "Records the position. The delivery ends when no more data arrives. Server URL:" }
             (push_url(&format!("{url}/traccar")))
         }
         details.card {

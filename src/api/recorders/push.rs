@@ -65,7 +65,7 @@ fn shown_to_user(sentence: &'static str) -> HttpResponse {
             HeaderValue::from_static("text/plain; charset=utf-8"),
         ))
         .body(sentence);
-    // The app expects this answer, so the edge must not replace it by a problem.
+    // The app expects this answer, so the middleware must not replace it with a problem.
     response.extensions_mut().insert(Report);
     response
 }

@@ -31,7 +31,7 @@ impl OutcomeFilter {
         self.reason.is_none() && self.suspicious.is_none()
     }
 
-    fn takes(self, outcome: &SessionOutcome) -> bool {
+    fn matches(self, outcome: &SessionOutcome) -> bool {
         let Some(summary) = &outcome.summary else {
             return false;
         };
@@ -59,7 +59,7 @@ impl OutcomeFilter {
             let outcomes = service.of(tenant).outcomes(&page.rows).await?;
             read += page.rows.len();
             for (row, outcome) in page.rows.into_iter().zip(outcomes) {
-                if !outcome.is_some_and(|outcome| self.takes(&outcome)) {
+                if !outcome.is_some_and(|outcome| self.matches(&outcome)) {
                     continue;
                 }
                 // One row more than requested shows whether there is a next page.

@@ -219,7 +219,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     let filter = DeliveryFilter {
         status: query.closed("status", &statuses()),
         event: query.closed("event", &EVENTS),
-        session_id: query.read("sessionId", "must be a session's id", |text| {
+        session_id: query.read("sessionId", "must be the id of a session", |text| {
             text.parse().ok()
         }),
         from: query.time("from"),

@@ -40,7 +40,8 @@ pub struct Limited {
 }
 
 impl RateLimit {
-    /// Creates a limit of `per_second` requests with a burst of `burst`; `None` if one of them is 0.
+    /// Creates a limit of `per_second` requests with a burst of `burst`; `None` if one of them is
+    /// 0.
     pub(super) fn new(per_second: u32, burst: u32) -> Option<Self> {
         let (quota, burst) = (NonZeroU32::new(per_second)?, NonZeroU32::new(burst)?);
         let rate = Quota::per_second(quota).allow_burst(burst);

@@ -111,7 +111,8 @@ codes! {
     WebhookExists = CONFLICT, "webhook_exists", "Webhook exists";
     /// The previous secret is still valid. `DELETE /v1/webhooks/previous-secret` ends it.
     OverlapRunning = CONFLICT, "overlap_running", "Overlap running";
-    /// The delivery is superseded or cancelled, or no webhook is configured.
+    /// The delivery cannot be retried: it was superseded or cancelled, it has had 100 attempts, its
+    /// payload is damaged, or no webhook is configured.
     NotRetryable = CONFLICT, "not_retryable", "Not retryable";
     /// Another body was acknowledged under this `seq`.
     SeqConflict = CONFLICT, "seq_conflict", "Sequence number taken";
@@ -157,7 +158,7 @@ codes! {
     TenantSessionStarts = TOO_MANY_REQUESTS, "tenant_session_starts", "Sessions started too fast";
     /// The organization replaces too many PoDs of completed sessions per second.
     TenantPodChanges = TOO_MANY_REQUESTS, "tenant_pod_changes", "PoDs replaced too fast";
-    /// The organization stores more telemetry per second than one server takes from it.
+    /// The organization stores more telemetry per second than one server accepts from it.
     TenantStoredBytes = TOO_MANY_REQUESTS, "tenant_stored_bytes", "Telemetry stored too fast";
     /// The session has too many open connections.
     TooManyStreams = TOO_MANY_REQUESTS, "too_many_streams", "Too many streams";
@@ -167,10 +168,10 @@ codes! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Overloaded";
     /// The store cannot be reached.
     StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable", "Store unavailable";
-    /// The store's disk is nearly full. Reads and deletions go on, and writes are accepted again
+    /// The store's disk is nearly full. Reads and deletions continue, and writes are accepted again
     /// once space is freed.
     StoreFull = SERVICE_UNAVAILABLE, "store_full", "Store full";
-    /// The server is shutting down. Another one takes the request.
+    /// The server is shutting down. Retry after the time in `Retry-After`.
     Draining = SERVICE_UNAVAILABLE, "draining", "Draining";
 }
 
@@ -178,7 +179,7 @@ impl Code {
     /// Returns the code for an error that has only a status.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
-        let bare = [
+        let general = [
             Self::CredentialInvalid,
             Self::Forbidden,
             Self::NotFound,
@@ -198,7 +199,8 @@ impl Code {
         } else {
             Self::BadRequest
         };
-        bare.into_iter()
+        general
+            .into_iter()
             .find(|code| code.status() == status)
             .unwrap_or(other)
     }

@@ -14,7 +14,7 @@ const SHARED_WRITES_MIN: usize = 4;
 /// The minimum time between the starts of spaced groups. A batch waits for half of it on average,
 /// and four batches share a group at 2,000 per second.
 const SPACING: Duration = Duration::from_millis(2);
-/// One group alone shows this rate of writes per second: the next group is spaced at once, and
+/// One group alone shows this rate of writes per second: the next group is spaced immediately, and
 /// stays spaced for any number of callers.
 const SPACED_AT_ONCE_WRITES_PER_SEC: u32 = 8_000;
 /// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`].

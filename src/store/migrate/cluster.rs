@@ -31,33 +31,33 @@ async fn check_sessions(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Migra
 
 /// Checks organizations, keys and webhooks. The cluster may have organizations and keys of its own.
 async fn check_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
-    let there = to.organizations().await?;
+    let existing = to.organizations().await?;
     for organization in from.organizations().await? {
-        let namesake = there.iter().find(|there| there.name == organization.name);
+        let of_same_name = existing.iter().find(|one| one.name == organization.name);
         require_equal(
-            namesake.is_none_or(|there| *there == organization),
+            of_same_name.is_none_or(|one| *one == organization),
             "an organization",
         )?;
     }
     for row in rows(from, vec![b'k']).await? {
         let record: KeyRecord = row.decode()?;
-        let there = to.find_key(hash_of(&row)?).await?;
+        let existing = to.find_key(hash_of(&row)?).await?;
         require_equal(
-            there.is_none_or(|there| becomes(there, &record)),
+            existing.is_none_or(|existing| becomes(existing, &record)),
             "an API key",
         )?;
     }
-    for there in to.endpoints().await? {
-        let here = from.endpoint(there.tenant).await?;
-        require_equal(here == Some(there), "a webhook")?;
+    for existing in to.endpoints().await? {
+        let original = from.endpoint(existing.tenant).await?;
+        require_equal(original == Some(existing), "a webhook")?;
     }
     Ok(())
 }
 
 /// Returns whether the key of an earlier run becomes `record`: it may have been revoked since.
-fn becomes(mut there: KeyRecord, record: &KeyRecord) -> bool {
-    there.revoked_at = there.revoked_at.or(record.revoked_at);
-    there == *record
+fn becomes(mut existing: KeyRecord, record: &KeyRecord) -> bool {
+    existing.revoked_at = existing.revoked_at.or(record.revoked_at);
+    existing == *record
 }
 
 async fn check_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
@@ -78,8 +78,8 @@ async fn check_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Migr
     let mut documents = to.all_documents().await?;
     while let Some((collection, key, data)) = documents.try_next().await? {
         let key = Key::of(b'#').bytes(&collection).bytes(&key).build();
-        let here = from.read_rows(move |read| read.get(Space::State, &key));
-        require_equal(here.await? == Some(data), "management data")?;
+        let original = from.read_rows(move |read| read.get(Space::State, &key));
+        require_equal(original.await? == Some(data), "management data")?;
     }
     Ok(())
 }

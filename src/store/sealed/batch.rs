@@ -65,7 +65,7 @@ pub(super) enum UnsealedRows {
     Found,
     /// The engine may have such rows, and a stored row says so.
     Noted,
-    /// The engine has no such rows any more, and the next batch removes the row that says so.
+    /// The engine no longer has such rows, and the next batch removes the row that says so.
     Gone,
 }
 

@@ -79,7 +79,7 @@ fn scan_rows(
             let id = MessageId::from_bytes(*id);
             let delivery = decode(read, tenant, id, row)?;
             let more = delivery
-                .filter(|delivery| filter.takes(delivery, current))
+                .filter(|delivery| filter.matches(delivery, current))
                 .is_none_or(&mut *take);
             if !more || examined_rows >= examined_rows_max {
                 return Ok(Some(id));
@@ -148,7 +148,7 @@ impl SessionScan<'_> {
             }
             let delivery = skipped(read.state(&key), DAMAGED)?;
             let more = delivery
-                .filter(|delivery| filter.takes(delivery, current))
+                .filter(|delivery| filter.matches(delivery, current))
                 .is_none_or(&mut *take);
             if !more {
                 return Ok(Some(id));

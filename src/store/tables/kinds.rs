@@ -162,7 +162,7 @@ pub(crate) fn verify(space: Space, key: &[u8], payload: &[u8]) -> StoreResult<()
             b'B' => decodes::<TimestampMs>(key, payload),
             b'#' if restrictions::tenant_of_row(key).is_some() => restrictions::verify(payload),
             b'q' | b'u' | b'z' if payload.len() != SESSION_BYTES => {
-                Err(record::damaged(Space::State, key, "is no session"))
+                Err(record::damaged(Space::State, key, "is not a session"))
             }
             _ => Ok(()),
         },

@@ -30,8 +30,8 @@ async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_i
     assert_eq!((retried.status, revoked.status), (404, 404));
 }
 
-/// Registers a webhook and starts a session of a delivery. Returns the ids of the session and of the
-/// webhook delivery that its start caused.
+/// Registers a webhook and starts a session of a delivery. Returns the ids of the session and of
+/// the webhook delivery that its start caused.
 async fn session_with_delivery(
     server: &Server,
     secret: &str,

@@ -26,7 +26,7 @@ use crate::fixtures::{
 };
 
 const DAY_SEC: i32 = 86_400;
-/// The tables of a session that have cells beside their key, each with one of them.
+/// The tables of a session that have cells other than their key, each with one of these cells.
 const TABLES: [(&str, &str); 14] = [
     ("sessions", "data"),
     ("session_state", "version"),

@@ -27,7 +27,7 @@ const QUIET: (u32, u32) = (600, 40);
 /// time to live is 0.
 #[test]
 #[ignore = "a measurement"]
-fn measure_a_quiet_customer_beside_500_dead_names() {
+fn measure_a_quiet_customer_next_to_500_dead_names() {
     run(async {
         let server = NameServer::start(|name| match name {
             "" => Reply::NoAddress,

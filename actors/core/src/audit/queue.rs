@@ -44,7 +44,7 @@ struct Lines<L> {
     running: Vec<u64>,
     /// The time until which further lines are gathered.
     gathers_until_ms: u64,
-    /// Lines with a lower number are not gathered any longer.
+    /// Lines with a lower number are committed without gathering further ones.
     urgent_until: u64,
     /// The time before which no commit is tried.
     paused_until_ms: u64,
@@ -140,7 +140,7 @@ impl<L> LineQueue<L> {
         Some((tenant, group))
     }
 
-    /// Removes a tenant's lines whose commit has begun: they are committed.
+    /// Removes the lines of a tenant's running commit, because they are committed.
     pub fn complete(&mut self, tenant: Tenant) {
         let Some(lines) = self.tenants.get_mut(&tenant) else {
             return;
@@ -156,7 +156,8 @@ impl<L> LineQueue<L> {
         }
     }
 
-    /// Returns a tenant's lines whose commit has failed. The next attempt follows after a pause.
+    /// Puts the lines of a tenant's failed commit back into the queue. The next attempt follows
+    /// after a pause.
     pub fn fail(&mut self, tenant: Tenant, group: Vec<L>, now_ms: u64) {
         if let Some(lines) = self.give_back(tenant, group) {
             let pause = lines.retries.on_failure().as_millis();
@@ -165,9 +166,9 @@ impl<L> LineQueue<L> {
         }
     }
 
-    /// Returns a tenant's lines that a damaged row of its chain keeps from being committed. The
-    /// next attempt follows after [`AUDIT_SET_ASIDE_RETRY_MS`], because an operator may repair the
-    /// row.
+    /// Puts lines back into the queue that cannot be committed because the tenant's chain has a
+    /// damaged row. The next attempt follows after [`AUDIT_SET_ASIDE_RETRY_MS`], because an
+    /// operator may repair the row.
     pub fn set_aside(&mut self, tenant: Tenant, group: Vec<L>, now_ms: u64) {
         if let Some(lines) = self.give_back(tenant, group) {
             lines.is_aside = true;
@@ -187,8 +188,8 @@ impl<L> LineQueue<L> {
         Some(lines)
     }
 
-    /// Ends the gathering of all lines, or of one tenant's, and returns the point up to which they
-    /// go.
+    /// Ends the gathering of all queued lines, or of one tenant's, and returns the position of the
+    /// newest of them.
     pub fn flush(&mut self, tenant: Option<Tenant>) -> Flush {
         let until = self.next;
         match tenant {
@@ -202,8 +203,8 @@ impl<L> LineQueue<L> {
         Flush { tenant, until }
     }
 
-    /// Returns whether all lines of a flush are committed: `Some(false)` if a damaged row keeps
-    /// any of them from it, and `None` while one waits.
+    /// Returns whether all lines of a flush are committed: `Some(false)` if a damaged row prevents
+    /// the commit of any of them, and `None` while one still waits.
     #[must_use]
     pub fn is_flushed(&self, flush: Flush) -> Option<bool> {
         let of_flush = self

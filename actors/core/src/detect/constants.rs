@@ -33,7 +33,7 @@ crate::parameters::table! {
         /// The spread above which a phone is shaken and not carried, m/s²: 99 % of the walking
         /// seconds of the recordings lie below 7.5.
         SHAKE_STD_MPS2: f32 = 8.5;
-        /// The share of a gait's evidence that the acceleration of a shaken phone shows alone.
+        /// The share of a gait's evidence that counts while only the shaken phone shows a gait.
         SHAKEN_GAIT_SHARE: f32 = 0.5;
         /// The log-odds of gait by the phone's step counter if it has risen recently.
         STEPS_LOG_ODDS: f32 = 0.6;
@@ -48,8 +48,7 @@ crate::parameters::table! {
         /// the shortest stay takes 8 s.
         STEPS_COARSE_MS: u32 = 5_000;
         /// The number of prompt reports in a row after which a coarse counter is prompt again. A
-        /// counter that waits 2 to 10 s before each report makes one within 4 s of the other now
-        /// and then.
+        /// counter that waits 2 to 10 s before each report sometimes reports twice within 4 s.
         STEPS_PROMPT_MIN: u8 = 2;
         /// The lowest rate of steps on a walk without pauses, per second. Slow walkers take 1.3
         /// (research 2).
@@ -268,7 +267,7 @@ crate::parameters::table! {
         /// The time without a rise after which the step counter is silent: counters run up to 10 s
         /// late (research 2).
         SHAKEN_SILENT_MS: u32 = 10_000;
-        /// The time for which a fix at [`SHAKEN_MPS`] holds.
+        /// The time for which a fix at [`SHAKEN_MPS`] counts.
         SHAKEN_HOLDS_MS: u32 = 15_000;
         /// The time over which the way shows the speed of a phone that reports none. A bicycle goes
         /// several accuracy radii in it.
@@ -334,7 +333,7 @@ crate::parameters::table! {
         RAMP_MPS: f32 = 0.6;
         /// The accuracy up to which a fix shows that the phone sees the sky, metres.
         SKY_ACCURACY_M: f32 = 12.0;
-        /// The time for which a fix under open sky holds.
+        /// The time for which a fix under open sky counts.
         SKY_HOLDS_MS: u32 = 5_000;
         /// The shortest ride by acceleration alone that is an event.
         RIDE_ALONE_MS_MIN: u32 = 4_000;

@@ -28,8 +28,8 @@ pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
     }
 }
 
-/// Returns the vertical speed that is still level ground for a walk, in m/s: more on a street, where
-/// the phone's own speed under the sky is higher than on any stairs.
+/// Returns the vertical speed that is still level ground for a walk, in m/s: more on a street,
+/// where the phone's own speed under the sky is higher than on any stairs.
 pub(super) fn level_mps(frame: &KeptFrame) -> f32 {
     match frame.speed_mps() {
         Some(speed_mps)

@@ -113,8 +113,8 @@ impl BackPointers {
         Self((still | walk << 3 | climb << 6 | ride << 9 | drive << 12) as u16)
     }
 
-    /// Returns the state before `state`. If that is no state, or was read from a damaged snapshot,
-    /// returns any number up to 7.
+    /// Returns the state before `state`. If that is not a state, or was read from a damaged
+    /// snapshot, returns any number up to 7.
     #[inline]
     fn before(self, state: u8) -> u8 {
         (u32::from(self.0) >> (3 * u32::from(state & 7)) & 7) as u8

@@ -29,7 +29,7 @@ pub(super) fn evidence_of(
     before: &PreviousSpeed,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
-    // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
+    // Fixes that are not from satellites jump. If a gait is felt, they are not evidence for a
     // vehicle.
     let walks = frame.has_body() && gait >= REST_LOG_ODDS;
     let drive = match speed_mps {

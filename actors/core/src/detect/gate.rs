@@ -31,7 +31,7 @@ const WALK_SEC_MAX: u8 = 60;
 /// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
 
-/// Returns the seconds of a walk, as far as they count.
+/// Returns the seconds of a walk, at most [`WALK_SEC_MAX`].
 fn walk_sec(walk_ms: u32) -> u8 {
     (walk_ms / WINDOW_MS).min(u32::from(WALK_SEC_MAX)) as u8
 }
@@ -430,7 +430,7 @@ impl GateDetector {
         if self.is_driving || pause.start_ms < self.walk_from_ms {
             return;
         }
-        // A search beside the vehicle is no visit, even if the courier turns round after it.
+        // A search beside the vehicle is not a visit, even if the courier turns round after it.
         let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
             if is_visit {

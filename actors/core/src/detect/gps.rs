@@ -111,7 +111,7 @@ impl GpsDetector {
         }
         let is_good = accuracy_m <= GOOD_ACCURACY_M;
         self.is_known |= is_good;
-        // Useless fixes during a loss are no degradation.
+        // Useless fixes during a loss are not degradation.
         if !self.is_known || self.is_lost {
             return;
         }

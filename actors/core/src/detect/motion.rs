@@ -20,8 +20,8 @@ pub(super) struct MotionState {
     /// Whether the counter reports even without a rise, or has ever risen. Its silence then means
     /// rest.
     counts_steps: bool,
-    /// The number of consecutive seconds in which the counter reported without a rise, as far as
-    /// they count.
+    /// The number of consecutive seconds in which the counter reported without a rise; it stops at
+    /// the maximum of its type.
     idle_sec: u8,
     /// The number of reports without a rise in consecutive seconds.
     idle_in_row: u8,
@@ -32,8 +32,9 @@ pub(super) struct MotionState {
     usual_ms: f32,
     /// The newest second in which the counter reported.
     last_report_ms: Option<u32>,
-    /// The number of prompt reports of a rise that are still missing until the counter counts as prompt; 0 if it is. The
-    /// reports of a coarse counter cover many seconds, so that they show no walk or stay by themselves.
+    /// The number of prompt reports of a rise that are still missing until the counter counts as
+    /// prompt; 0 if it is. The reports of a coarse counter cover many seconds, so that they show no
+    /// walk or stay by themselves.
     coarse: u8,
     /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,

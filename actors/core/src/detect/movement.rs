@@ -272,8 +272,8 @@ impl MovementDetector {
         } else {
             1.0
         };
-        let apart = apart_ms.min(HEIGHT_BRIDGE_MS) as f32;
-        self.height_interval_ms += new * (apart - self.height_interval_ms);
+        let interval_ms = apart_ms.min(HEIGHT_BRIDGE_MS) as f32;
+        self.height_interval_ms += new * (interval_ms - self.height_interval_ms);
         if apart_ms <= WINDOW_MS || apart_ms > HEIGHT_BRIDGE_MS {
             return;
         }

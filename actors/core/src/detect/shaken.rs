@@ -1,5 +1,6 @@
-//! Recognises a phone that a vehicle shakes: its acceleration looks like a gait, but the step counter
-//! is silent, and the receiver is faster than a pedestrian, or stands still while an engine idles.
+//! Recognises a phone that a vehicle shakes: its acceleration looks like a gait, but the step
+//! counter is silent, and the receiver is faster than a pedestrian, or stands still while an engine
+//! idles.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,12 +76,13 @@ pub(super) struct Shaken {
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
     displacement: Displacement,
-    /// The number of consecutive seconds in which the counter reported no rise, as far as they
-    /// count.
+    /// The number of consecutive seconds in which the counter reported no rise; it stops at the
+    /// maximum of its type.
     silent_sec: u8,
     /// The newest rise of the step counter.
     risen_ms: Option<u32>,
-    /// The number of seconds in which the counter reported without a rise, as far as they count.
+    /// The number of seconds in which the counter reported without a rise; it stops at the maximum
+    /// of its type.
     idle_sec: u8,
 }
 
@@ -210,9 +212,9 @@ mod tests {
         );
     }
 
-    /// The engine of a moped idles at a red light and makes the phone tremble at the pace of a walk.
-    /// The receiver stands, and the counter counts no step. A walk swings the phone more strongly, moves
-    /// the receiver, or is counted.
+    /// The engine of a moped idles at a red light and makes the phone tremble at the pace of a
+    /// walk. The receiver stands, and the counter counts no step. A walk swings the phone more
+    /// strongly, moves the receiver, or is counted.
     #[test]
     fn an_idling_engine_shakes_the_phone() {
         let halt = |accel_std: f32, mps: f32, steps: Option<u16>| {

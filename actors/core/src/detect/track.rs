@@ -273,9 +273,9 @@ impl Arbiter {
         self.pending.push(second);
     }
 
-    /// Gives the newest waiting run, if `state` ends it, the state that it shows as a whole: an
-    /// apparent climb on the level is a walk, and an apparent ride in moving air is a rest. It
-    /// continues a run of that state before it.
+    /// Corrects the state of the newest waiting run if `state` ends the run: an apparent climb on
+    /// level ground is a walk, and an apparent ride in moving air is a rest. The run then becomes a
+    /// part of a run of that state directly before it.
     fn settle_newest(&mut self, state: State) {
         let Some((newest, before)) = self.pending.split_last_mut() else {
             return;

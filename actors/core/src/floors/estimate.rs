@@ -114,9 +114,9 @@ impl Estimate {
         let floors = self.as_goal.as_ref().unwrap_or(&self.floors);
         let of = |floor: i16| chance_of(floors, floor).map_or(0.0, |chance| chance.likelihood);
         let likelihood = of(claimed);
-        let beside = of(claimed.saturating_sub(1)) + of(claimed.saturating_add(1));
+        let neighbours = of(claimed.saturating_sub(1)) + of(claimed.saturating_add(1));
         let probability =
-            likelihood / (likelihood + beside * decision::BESIDE).max(f64::MIN_POSITIVE);
+            likelihood / (likelihood + neighbours * decision::BESIDE).max(f64::MIN_POSITIVE);
         // A floor is wrong only if no view of the building makes it likely.
         let is_beaten = |floors: &[FloorChance]| {
             let likelihood = chance_of(floors, claimed).map_or(0.0, |chance| chance.likelihood);
@@ -408,7 +408,7 @@ mod tests {
                 .probability(3)
         };
         assert!(turned(2.75) > 2.0 * turned(3.75));
-        // A straight flight is no evidence.
+        // A straight flight is not evidence.
         let straight = turned(0.1);
         assert!(turned(3.75) < straight && straight < turned(2.75));
     }
@@ -431,7 +431,7 @@ mod tests {
         assert_ne!(after(11.2, 8).compare(3).0, FloorMatch::Right);
         assert_eq!(after(11.2, 6).best(), 3);
         assert_eq!(after(11.2, 6).compare(3).0, FloorMatch::Right);
-        // One flight per storey: four flights of 2.8 m are no two storeys of 5.6 m.
+        // One flight per storey: four flights of 2.8 m are not two storeys of 5.6 m.
         assert_eq!(after(11.2, 4).best(), 4);
         // One miscounted landing does not outweigh the height.
         assert_eq!(

@@ -289,7 +289,7 @@ fn agrees_with(candidate: &Candidate, floor: &LearnedFloor) -> f64 {
     let elsewhere = learned::ELSEWHERE_SHARE / weight.max(1.0);
     let likelihood = (1.0 - elsewhere) * normal(off_m, sigma_m)
         + elsewhere * normal(off_m, learned::ELSEWHERE_SIGMA_M)
-        // A height that no building has is no evidence.
+        // A height that no building has is not evidence.
         + f64::MIN_POSITIVE.sqrt();
     // A height with a weight below one fresh session is weaker evidence.
     libm::pow(likelihood, weight.min(1.0))

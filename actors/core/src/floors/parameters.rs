@@ -133,7 +133,7 @@ crate::parameters::table! {
         TURNS_LACK: f64 = 0.25;
         /// The standard deviation of the number of turns.
         TURNS_SIGMA: f64 = 0.35;
-        /// The number of turns below which they are no evidence: a straight flight has no turns.
+        /// The number of turns below which they are not evidence: a straight flight has no turns.
         TURNS_MIN: f64 = 0.8;
         /// The likelihood of any number of turns for any number of floors, relative to the right
         /// one: straight flights, a phone that is turned in the hand. Judgement.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::geo::Place;
 
-/// The distance in metres from the first fix with a reported 0 beyond which a phone that reports
-/// only 0 has moved, in addition to both accuracies: the drift of a parked phone and one jump under
-/// a roof stay within it.
+/// The distance, in metres and in addition to both accuracies, from the first fix with a reported
+/// speed of 0. A phone that reports only 0 has moved if it is farther away: the drift of a parked
+/// phone and one jump under a roof stay within this distance.
 const MOVED_M: f32 = 25.0;
 
 /// Decides whether to trust the reported speeds.

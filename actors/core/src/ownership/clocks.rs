@@ -163,8 +163,8 @@ impl Clocks {
             return ClockVerdict::Pending;
         }
         let compared = differences.iter().flatten();
-        let apart = compared.clone().filter(|ms| ms.abs() > CLOCK_REFUSE_MS);
-        if apart.count() * 2 > compared.count() {
+        let too_far_apart = compared.clone().filter(|ms| ms.abs() > CLOCK_REFUSE_MS);
+        if too_far_apart.count() * 2 > compared.count() {
             ClockVerdict::Refuse
         } else {
             ClockVerdict::Join

@@ -111,7 +111,7 @@ pub struct Begin {
 
 /// The error of cancelling a request that the service has already begun to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request is not pending any more")]
+#[error("the request is no longer pending")]
 pub struct NotPending;
 
 impl PrivacyRequest {

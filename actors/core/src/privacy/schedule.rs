@@ -27,7 +27,7 @@ const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
 /// The backoff of reads of a request that is absent or damaged. A request that is being
 /// submitted is absent for milliseconds.
 const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
-/// The time at which a request begins that waits for nothing.
+/// The start time of a request that need not wait.
 const AT_ONCE: TimestampMs = TimestampMs(i64::MIN);
 
 /// The name of an open request: its tenant, and the hash of its id.
@@ -84,7 +84,7 @@ enum PermitKind {
 
 /// The requests that have yet to change the mark of one subject.
 #[derive(Debug, Default)]
-struct Lane {
+struct SubjectRequests {
     orders: BTreeSet<Order>,
     running: Option<OpenKey>,
 }
@@ -102,7 +102,7 @@ struct Unread {
 #[derive(Debug)]
 pub struct Schedule {
     known: BTreeMap<OpenKey, Known>,
-    lanes: BTreeMap<SubjectKey, Lane>,
+    by_subject: BTreeMap<SubjectKey, SubjectRequests>,
     found: Vec<OpenKey>,
     waiting: BTreeSet<(TimestampMs, OpenKey)>,
     paused: BTreeSet<(i64, OpenKey)>,
@@ -121,7 +121,7 @@ impl Default for Schedule {
         );
         Self {
             known: BTreeMap::new(),
-            lanes: BTreeMap::new(),
+            by_subject: BTreeMap::new(),
             found: Vec::new(),
             waiting: BTreeSet::new(),
             paused: BTreeSet::new(),
@@ -167,8 +167,8 @@ impl Schedule {
             state: State::Found(request.waits_until().unwrap_or(AT_ONCE)),
         };
         if let Some(subject) = to_mark {
-            let lane = self.lanes.entry(subject).or_default();
-            lane.orders.insert(known.order(key));
+            let requests = self.by_subject.entry(subject).or_default();
+            requests.orders.insert(known.order(key));
         }
         self.known.insert(key, known);
         self.found.push(key);
@@ -231,8 +231,8 @@ impl Schedule {
                     continue;
                 }
                 self.set_state(key, State::Running(kind));
-                if let Some(lane) = self.lane_of(&key) {
-                    lane.running = Some(key);
+                if let Some(requests) = self.subject_requests(&key) {
+                    requests.running = Some(key);
                 }
                 return Some(key);
             }
@@ -250,18 +250,18 @@ impl Schedule {
         let has_marked = known.to_mark.is_some() && request.subject_to_mark().is_none();
         let is_immediate = known.state == State::Running(PermitKind::Immediate);
         if has_marked {
-            self.leave_lane(key);
+            self.leave_subject(key);
         }
         !(has_marked && is_immediate && !request.is_over())
     }
 
     /// Records that a request which the shell has performed has to wait until this time, or
-    /// continues at once.
+    /// continues immediately.
     pub fn wait(&mut self, key: &OpenKey, until: Option<TimestampMs>) {
         if let Some(State::Running(kind)) = self.state(key) {
             self.queue(kind).complete(*key, ());
             self.set_state(*key, State::Waiting(until.unwrap_or(AT_ONCE)));
-            self.stop_in_lane(key);
+            self.stop_for_subject(key);
         }
     }
 
@@ -277,7 +277,7 @@ impl Schedule {
             *key,
             State::Paused(kind, uptime_ms.saturating_add(pause_ms)),
         );
-        self.stop_in_lane(key);
+        self.stop_for_subject(key);
     }
 
     /// Records that a request that the shell has performed is no longer open, or that another node
@@ -349,31 +349,31 @@ impl Schedule {
         };
     }
 
-    fn lane_of(&mut self, key: &OpenKey) -> Option<&mut Lane> {
+    fn subject_requests(&mut self, key: &OpenKey) -> Option<&mut SubjectRequests> {
         let subject = self.known.get(key)?.to_mark?;
-        self.lanes.get_mut(&subject)
+        self.by_subject.get_mut(&subject)
     }
 
     /// Returns whether another request of the subject has to change the mark first.
     fn is_blocked(&mut self, key: &OpenKey) -> bool {
-        self.lane_of(key).is_some_and(|lane| {
-            let is_first = lane
+        self.subject_requests(key).is_some_and(|requests| {
+            let is_first = requests
                 .orders
                 .first()
                 .is_some_and(|(_, _, first)| first == key);
-            !is_first || lane.running.is_some()
+            !is_first || requests.running.is_some()
         })
     }
 
-    /// Records that a request does not run any more, although it has not changed its mark.
-    fn stop_in_lane(&mut self, key: &OpenKey) {
+    /// Records that a request no longer runs although it has not changed its mark.
+    fn stop_for_subject(&mut self, key: &OpenKey) {
         if let Some(subject) = self.known.get(key).and_then(|known| known.to_mark) {
-            self.advance_lane(subject, key);
+            self.advance_subject(subject, key);
         }
     }
 
-    /// Removes a request from its subject's lane.
-    fn leave_lane(&mut self, key: &OpenKey) {
+    /// Removes a request from those of its subject.
+    fn leave_subject(&mut self, key: &OpenKey) {
         let Some(known) = self.known.get_mut(key) else {
             return;
         };
@@ -381,23 +381,23 @@ impl Schedule {
         let Some(subject) = known.to_mark.take() else {
             return;
         };
-        if let Some(lane) = self.lanes.get_mut(&subject) {
-            lane.orders.remove(&order);
+        if let Some(requests) = self.by_subject.get_mut(&subject) {
+            requests.orders.remove(&order);
         }
-        self.advance_lane(subject, key);
+        self.advance_subject(subject, key);
     }
 
-    /// Lets the first request of a lane begin after `stopped` does not run any more.
-    fn advance_lane(&mut self, subject: SubjectKey, stopped: &OpenKey) {
-        let Some(lane) = self.lanes.get_mut(&subject) else {
+    /// Lets the first request of a subject begin when `stopped` no longer runs.
+    fn advance_subject(&mut self, subject: SubjectKey, stopped: &OpenKey) {
+        let Some(requests) = self.by_subject.get_mut(&subject) else {
             return;
         };
-        if lane.running == Some(*stopped) {
-            lane.running = None;
+        if requests.running == Some(*stopped) {
+            requests.running = None;
         }
-        match lane.orders.first().copied() {
+        match requests.orders.first().copied() {
             None => {
-                self.lanes.remove(&subject);
+                self.by_subject.remove(&subject);
             }
             Some((due_at, _, first)) if self.state(&first) == Some(State::Blocked) => {
                 self.set_state(first, State::Waiting(due_at));
@@ -407,7 +407,7 @@ impl Schedule {
     }
 
     fn remove(&mut self, key: &OpenKey) {
-        self.leave_lane(key);
+        self.leave_subject(key);
         // Removes the request from the indexes.
         self.set_state(*key, State::Blocked);
         self.known.remove(key);

@@ -172,9 +172,9 @@ fn at_door_ms(ctx: &ScoringContext<'_>, places: &Places, visit: &[&Stay]) -> u32
     stayed.chain(paced).fold(0, u32::saturating_add)
 }
 
-/// Returns whether the courier paced between two stays in the open: walks that are each too short
-/// to leave a door took turns with pauses, and the positions show no way on, because they are
-/// nearer to each other than their uncertainty, or than half of the way.
+/// Returns whether the courier paced between two stays in the open. Walks that are each too short
+/// to leave a door took turns with pauses. The positions show no way on, because they are nearer to
+/// each other than their uncertainty, or than half of the way.
 fn is_paced(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> bool {
     let (Some(from), Some(to)) = (a.estimate, b.estimate) else {
         return false;

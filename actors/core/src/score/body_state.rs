@@ -1,4 +1,4 @@
-//! Tells from one second whether the body walks.
+//! Determines from the data of one second whether the body walks.
 
 use crate::score::parameters::place::scene::{GAIT_HZ, STILL_ACCEL_STD};
 use crate::window::{BodyMotion, Window};

@@ -12,7 +12,7 @@
 //!   air pressure; acceleration. A copy with slightly moved positions still repeats the bytes of
 //!   all of these, which no second measurement does. Runs of nearly constant values are ignored,
 //!   because a barometer at rest, or a phone that always claims 5 m, sends the same values
-//!   everywhere. One equal channel is no proof, because a poor sensor may repeat a pattern; two
+//!   everywhere. One equal channel is not proof, because a poor sensor may repeat a pattern; two
 //!   are.
 //! - **Course**: the places and their times, for copies whose channels are all dithered. See
 //!   [`course`].
@@ -91,13 +91,13 @@ impl Fingerprint {
     fn chosen_keys(&self, position_keys: usize, channel_keys: usize) -> Vec<u64> {
         let channels = self.channels.iter().map(|slots| (slots, channel_keys));
         let course = self.course.keys();
-        let apart = channels.enumerate().flat_map(|(channel, (slots, count))| {
+        let from_channels = channels.enumerate().flat_map(|(channel, (slots, count))| {
             let own = slots.iter().take(count);
             own.map(move |&slot| hash_of(slot ^ hash_of(channel as u64 + 1)))
         });
         let positions = self.slots.iter().take(position_keys).copied();
         positions
-            .chain(apart)
+            .chain(from_channels)
             .chain(
                 course
                     .iter()

@@ -152,7 +152,7 @@ pub(super) fn score(
             grounds.push(group.name());
         }
     }
-    // If the positions themselves are in doubt, a door that they show is no evidence for the
+    // If the positions themselves are in doubt, a door that they show is not evidence for the
     // courier.
     let is_doubted = signals
         .iter()

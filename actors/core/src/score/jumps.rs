@@ -167,7 +167,7 @@ pub(crate) fn remove_jumped_fixes(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
         if outliers.binary_search(&fix.t_ms).is_ok() {
             outlier = Some(fix.place);
         }
-        // Repetitions of the outlier are no evidence either.
+        // Repetitions of the outlier are not evidence either.
         outlier = outlier.filter(|place| *place == fix.place);
         outlier.is_none()
     });

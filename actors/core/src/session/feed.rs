@@ -100,8 +100,8 @@ impl FeedChanges {
     /// reader has seen no change.
     ///
     /// The changes of the recomputed timeline are numbered after the detected ones, so a number
-    /// contains the version of the timeline that its reader has. A reader goes on in that timeline.
-    /// A reader who has seen nothing gets the recomputed one.
+    /// contains the version of the timeline that its reader has. A reader continues in that
+    /// timeline. A reader who has seen nothing gets the recomputed one.
     #[must_use]
     pub fn after(self, seen: u32) -> Vec<NumberedChange> {
         let detected = u32::try_from(self.detected.len()).unwrap_or(u32::MAX);

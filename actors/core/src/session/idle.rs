@@ -8,9 +8,9 @@ pub const PASSIVATE_AFTER_MS: i64 = 15_000;
 pub const EVICT_AFTER_MS: i64 = 15 * 60_000;
 /// The shortest time between two checks of a session.
 const CHECK_INTERVAL_MS_MIN: i64 = 1_000;
-/// The number of deferred batches of a session from which on its actor reads them, so that a later
-/// request finds at most this many: an hour of a phone that sends every 15 s, or two milliseconds
-/// of work.
+/// The number of deferred batches of a session at which its actor reads them, so that a later
+/// request finds at most this many. A phone that sends every 15 s sends about as many in an hour;
+/// reading them takes two milliseconds.
 const DEFERRED_BATCHES_MAX: u32 = 256;
 /// The events of a session are needed for this long after they were last requested, in
 /// milliseconds: a page or a program that shows a session asks again.

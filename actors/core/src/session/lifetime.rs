@@ -47,8 +47,8 @@ pub struct Elapsed {
 /// Returns how long a session is usually silent between two batches, in milliseconds, after a batch
 /// that ended a silence of `silent_ms`. `usual_ms` is the value before, 0 at first.
 ///
-/// A longer silence counts at once. Shorter ones lower the value by a quarter each, because a phone
-/// that was offline sends several batches together.
+/// A longer silence counts immediately. Shorter ones lower the value by a quarter each, because a
+/// phone that was offline sends several batches together.
 #[must_use]
 pub fn usual_silence_ms(usual_ms: i64, silent_ms: i64) -> i64 {
     silent_ms.max(usual_ms - usual_ms / 4)

@@ -48,7 +48,7 @@ fn a_pause_on_the_approach_is_a_gate() {
         assert_eq!(
             gates.len(),
             1,
-            "the stay at the door is no gate: {events:?}"
+            "the stay at the door is not a gate: {events:?}"
         );
         assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
     }

@@ -1,4 +1,4 @@
-//! Gates after an attempt, and pauses on the way that are no gates.
+//! Gates after an attempt, and pauses on the way that are not gates.
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::sample::Sample;

@@ -41,7 +41,7 @@ fn run_mps2(t: f64, noise: &mut Noise) -> f32 {
 /// A courier gets off an electric scooter, runs to the door at 3.3 m/s, waits there and runs back.
 /// The phone is shaken harder than on any walk, and its counter counts the steps 3 s late.
 #[test]
-fn a_run_to_the_door_is_no_drive() {
+fn a_run_to_the_door_is_not_a_drive() {
     let ride = Act::Drive {
         mps: 5.5,
         climb_mps: 0.0,
@@ -89,9 +89,9 @@ fn a_run_to_the_door_is_no_drive() {
 }
 
 /// The step counter waits 3 to 8 s before each report, and nothing else measures the body. Its
-/// silence between two reports is no rest, so the staircase is no elevator.
+/// silence between two reports is not rest, so the staircase is not an elevator.
 #[test]
-fn the_silence_of_a_counter_that_waits_is_no_rest_on_the_stairs() {
+fn the_silence_of_a_counter_that_waits_is_not_rest_on_the_stairs() {
     let stairs = Act::Stairs {
         mps: 0.26,
         heading_deg: 0.0,
@@ -127,10 +127,10 @@ fn the_silence_of_a_counter_that_waits_is_no_rest_on_the_stairs() {
     }
 }
 
-/// A street climbs by 0.22 m/s for 200 m, as fast as slow stairs. Nobody walks that fast over ground on
-/// stairs.
+/// A street climbs by 0.22 m/s for 200 m, as fast as slow stairs. Nobody walks that fast over
+/// ground on stairs.
 #[test]
-fn a_steep_street_is_no_staircase() {
+fn a_steep_street_is_not_a_staircase() {
     for seed in 1..=6 {
         let script = [(Act::Stay, 15), (NORTH, 150), (Act::Stay, 20)];
         let mut all = samples(&script, Phone::ALL, seed);

@@ -68,7 +68,7 @@ fn a_gate_before_the_wait_for_an_elevator_is_a_gate() {
 }
 
 /// The courier parks, searches the parcel at the rear of the van, turns round, and walks back past
-/// the van to the gate of the house. The search is no visit to the address, so the way on to the
+/// the van to the gate of the house. The search is not a visit to the address, so the way on to the
 /// gate is still an approach.
 #[test]
 fn a_search_beside_the_vehicle_hides_no_gate() {
@@ -96,7 +96,7 @@ fn a_search_beside_the_vehicle_hides_no_gate() {
 }
 
 /// The phone lies at the driver's seat while the courier walks 9 m round a long van, fetches the
-/// parcel at its rear doors, and walks on to the house. The pause at the doors is no gate.
+/// parcel at its rear doors, and walks on to the house. The pause at the doors is not a gate.
 #[test]
 fn fetching_the_parcel_behind_a_long_van_is_not_a_gate() {
     let east = Act::Walk { heading_deg: 90.0 };
@@ -214,7 +214,7 @@ fn a_main_door_at_the_foot_of_the_stairs_is_a_gate() {
 }
 
 /// The courier waits at the street gate, climbs a ramp of 1.6 m in 8 s, and rings at the house. The
-/// height changed on the way and not at rest, so the gate was no wait for an elevator.
+/// height changed on the way and not at rest, so the gate was not a wait for an elevator.
 #[test]
 fn a_ramp_behind_a_gate_is_not_an_elevator() {
     let ramp = Act::Stairs {
@@ -239,7 +239,7 @@ fn a_ramp_behind_a_gate_is_not_an_elevator() {
 
 /// The courier waits at the main door, walks to the elevator, and waits there. The two steps into
 /// the cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts:
-/// the second rest includes the wait, so the first was no wait for the elevator.
+/// the second rest includes the wait, so the first was not a wait for the elevator.
 #[test]
 fn a_main_door_before_a_long_wait_for_an_elevator_is_a_gate() {
     let script = [

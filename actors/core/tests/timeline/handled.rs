@@ -193,8 +193,8 @@ fn a_missing_cadence_is_not_a_walk_if_the_phone_has_reported_one() {
     assert!(stood(&[walk, (0.6, None, 30), walk]) >= 26);
 }
 
-/// A courier stands before an elevator and walks seven seconds into it, the phone held in front of the
-/// body.
+/// A courier stands before an elevator and walks seven seconds into it, the phone held in front of
+/// the body.
 #[test]
 fn a_short_walk_with_a_phone_held_gently_is_a_walk() {
     for seed in 11..15 {

@@ -64,7 +64,8 @@ fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
 }
 
 /// An elevator takes the courier up by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. The
-/// phone has every sensor. It is a ride, not a part of the wait before it, and the wait is no gate.
+/// phone has every sensor. It is a ride, not a part of the wait before it, and the wait is not a
+/// gate.
 #[test]
 fn a_ride_by_one_floor_is_a_ride() {
     let ride = [

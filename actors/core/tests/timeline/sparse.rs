@@ -183,7 +183,7 @@ fn a_late_step_counter_does_not_move_a_stay() {
 }
 
 /// An app reads the accelerometer for 0.6 s of each second, or loses one array in three. The period
-/// of the steps goes on across the gaps.
+/// of the steps continues across the gaps.
 #[test]
 fn a_walk_is_seen_through_holes_in_the_acceleration() {
     let script = [(Act::Stay, 40), (WALK, 60), (Act::Stay, 40)];

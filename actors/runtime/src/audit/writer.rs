@@ -145,7 +145,7 @@ impl Writer {
                     tracing::error!(
                         organization = %tenant.organization_id,
                         error = chain(&error),
-                        "the audit log of an organization has a damaged row: its requests are refused"
+                        "the audit log of an organization has a damaged row: its audited requests are refused"
                     );
                 }
                 self.damaged_chains.insert(tenant);

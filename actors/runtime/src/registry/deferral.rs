@@ -3,7 +3,7 @@
 //! needs the events.
 //!
 //! Reading many batches of one session in one pass costs half as much as interrupting other work
-//! for each of them, and a session without a reader before its end needs no machine at all: scoring
+//! for each of them. A session without a reader before its end needs no machine, because scoring
 //! reads the journal in any case.
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Registry {
     }
 
     /// Leaves a durable batch in the journal. Lets the actor read the deferred batches if there are
-    /// many, and passivates an actor that nobody needs any more.
+    /// many, and passivates an actor that is no longer needed.
     pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<SessionHandle>) {
         slot.is_new = false;
         if must_read_deferred(handle.defer()) {

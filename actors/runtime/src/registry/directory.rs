@@ -92,11 +92,11 @@ impl Directory {
 fn take(map: &DashMap<SessionId, Arc<SessionHandle>>, shards: ShardSet) -> Vec<Arc<SessionHandle>> {
     let mut taken = Vec::new();
     map.retain(|id, handle| {
-        let goes = shards.contains(id.shard());
-        if goes {
+        let is_taken = shards.contains(id.shard());
+        if is_taken {
             taken.push(Arc::clone(handle));
         }
-        !goes
+        !is_taken
     });
     taken
 }

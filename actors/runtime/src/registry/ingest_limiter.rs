@@ -163,7 +163,7 @@ mod tests {
     use crate::shares::TenantShares;
 
     #[test]
-    fn a_burst_of_a_light_tenant_fits_beside_a_tenant_that_fills_a_slow_node() {
+    fn a_light_tenant_may_send_a_burst_while_another_tenant_fills_a_slow_node() {
         let limiter = IngestLimiter::default();
         limiter.limit.store(INGEST_BATCHES_MIN, Relaxed);
         let shares = TenantShares::new(ShareLimits::default());

@@ -239,8 +239,8 @@ pub(crate) async fn contributions(
     for (key, row) in store.recall_all(keys).await? {
         if !is_of_one_session(&key) {
             let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
-            let theirs = place.contributions(rider_hash(start), day_of(start));
-            found.places.extend(theirs);
+            let contributions = place.contributions(rider_hash(start), day_of(start));
+            found.places.extend(contributions);
         } else {
             let seen: Option<SeenTrace> = decode(start.session_id, &row);
             let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);

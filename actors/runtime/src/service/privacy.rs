@@ -76,7 +76,7 @@ impl Privacy {
         self.open_counts().get(&tenant).copied().unwrap_or(0)
     }
 
-    /// Lets the open requests be listed at once.
+    /// Lets the open requests be listed immediately.
     fn on_submitted(&self) {
         self.has_submitted.store(true, Ordering::Release);
         self.wake.notify_one();

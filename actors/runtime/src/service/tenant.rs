@@ -94,9 +94,9 @@ impl TenantSessions<'_> {
         self.service.scored(row.start.session_id).await
     }
 
-    /// Returns the outcome of each session, in their order; `None` for a session that has not ended,
-    /// is not scored or belongs to another tenant. Organizations take turns, because decoding many
-    /// insights takes long.
+    /// Returns the outcome of each session, in their order; `None` for a session that has not
+    /// ended, is not scored or belongs to another tenant. Organizations take turns, because
+    /// decoding many insights takes long.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub enum ConfigureError {
     #[error("the URL is refused: {0}")]
     Url(UrlRefused),
     /// An overlap of two secrets is active.
-    #[error("the previous secret still signs")]
+    #[error("the previous secret is still valid")]
     OverlapRuns,
     /// No overlap of two secrets is active.
     #[error("no previous secret is valid")]

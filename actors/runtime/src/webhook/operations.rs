@@ -89,7 +89,7 @@ mod tests {
 
     const RESULTS: usize = 10_000;
 
-    /// An actor each of whose results begins an operation that ends at once.
+    /// An actor each of whose results begins an operation that ends immediately.
     struct Busy {
         operations: Operations<Self>,
         processed: Rc<Cell<usize>>,

@@ -1,5 +1,5 @@
 //! A message as sent over the wire: its headers are signed at the time of the attempt with every
-//! live secret.
+//! valid secret.
 
 use std::borrow::Cow;
 use std::sync::Arc;

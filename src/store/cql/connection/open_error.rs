@@ -40,7 +40,7 @@ pub enum CqlOpenError {
     #[error("the store's threads cannot be started")]
     Io(#[from] std::io::Error),
     /// The name of the keyspace is invalid.
-    #[error("the keyspace's name must be letters, digits and underscores, at most 48")]
+    #[error("the keyspace's name must have at most 48 letters, digits and underscores")]
     Keyspace,
 }
 

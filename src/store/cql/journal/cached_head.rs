@@ -21,8 +21,8 @@ impl Inner {
     }
 
     /// Deletes batches whose write failed and which a read did not find, so that they never appear
-    /// beside the batch with this hash. The delete is later than their write, by the timestamps of
-    /// this process.
+    /// in addition to the batch with this hash. The delete is later than their write, by the
+    /// timestamps of this process.
     pub(super) async fn delete_in_doubt(
         &self,
         place: (&[u8], i32, i32),

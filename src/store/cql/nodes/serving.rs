@@ -10,10 +10,10 @@
 //! sees an active node. A node exits when the epoch rises.
 //!
 //! **A process does not write a session that a later single process has created a while after its
-//! start.** An operation of the earlier process begins only within [`EPOCH_READ_MS`] after it last
-//! read its own epoch as the newest, so less than that after the start of the later one. Sessions
-//! that the later one creates more than [`ALONE_AFTER_MS`] after its start do not exist yet at that
-//! time.
+//! start.** An operation of the earlier process begins only within [`EPOCH_READ_MS`] after that
+//! process last read its own epoch as the newest. So it begins less than that time after the start
+//! of the later process. Sessions that the later one creates more than [`ALONE_AFTER_MS`] after its
+//! start do not exist yet at that time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(nodes.compare(read(2), false), Nodes::Unknown);
         assert_eq!(nodes.compare(read(2), true), Nodes::Silent);
         assert_eq!(nodes.compare(Heartbeats::new(), true), Nodes::Silent);
-        // One that starts beside the single process.
+        // A node starts while the single process runs.
         assert_eq!(nodes.compare(read(2), true), Nodes::Active);
     }
 

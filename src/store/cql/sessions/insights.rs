@@ -141,8 +141,8 @@ impl Inner {
         data.map(|data| decode("insights", &data)).transpose()
     }
 
-    /// Returns the outcome of a session. Decodes the insight outside of the caller's thread, because
-    /// the caller reads many.
+    /// Returns the outcome of a session. Decodes the insight outside of the caller's thread,
+    /// because the caller reads many.
     async fn outcome(&self, session_id: SessionId) -> StoreResult<Option<SessionOutcome>> {
         let Some(data) = self.encoded_insight(session_id).await? else {
             return Ok(None);
@@ -216,7 +216,7 @@ impl Inner {
 
 fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(MessageHead, Arc<str>)> {
     let body = String::from_utf8(body)
-        .map_err(|_| StoreError::Damaged("messages: a body that is no text".to_owned()))?;
+        .map_err(|_| StoreError::Damaged("messages: a body that is not UTF-8".to_owned()))?;
     Ok((decode("messages", head)?, body.into()))
 }
 

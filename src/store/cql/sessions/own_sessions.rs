@@ -8,11 +8,11 @@
 //! why no earlier process writes these sessions.
 //!
 //! A later process may take over at any time, and this one notices it some seconds later. Therefore
-//! the entries serve only for work in which an outdated entry does no harm: transactions, which
-//! check the stored state; scores, which end in a transaction; deliveries, which an earlier owner
-//! may repeat; and the removal of marks, which waits until this process has verified once more that
-//! it serves. Reads for callers of the service always read the database. A read that disagrees with
-//! an entry removes it.
+//! only work in which an outdated entry does no harm uses the entries: transactions, which check
+//! the stored state; scores, which end in a transaction; deliveries, which an earlier owner may
+//! repeat; and the removal of marks, which waits until this process has verified once more that it
+//! serves. Reads for callers of the service always read the database. A read that disagrees with an
+//! entry removes it.
 
 use std::sync::Arc;
 

@@ -121,7 +121,7 @@ impl Inner {
             rows.retain(|row| (from..to).contains(&row.queued.id));
             for row in rows {
                 let id = row.queued.id;
-                if scan.filter.takes(&row, scan.current) && !take(row) {
+                if scan.filter.matches(&row, scan.current) && !take(row) {
                     return Ok(Some(id));
                 }
             }
@@ -142,7 +142,7 @@ impl Inner {
                     .await?;
                 for (&(id, _), row) in heads.iter().zip(rows) {
                     examined_rows += 1;
-                    let is_taken = |row| !scan.filter.takes(&row, scan.current) || take(row);
+                    let is_taken = |row| !scan.filter.matches(&row, scan.current) || take(row);
                     if !row.is_none_or(is_taken) || examined_rows >= scan.examined_rows_max {
                         return Ok(Some(id));
                     }

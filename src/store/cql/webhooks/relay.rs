@@ -277,7 +277,7 @@ impl Inner {
             tracing::warn!(
                 error = chain(&error),
                 action,
-                "a write failed and is left to its mark: too many are being retried"
+                "a write failed and is left to the next scan for marks: too many are being retried"
             );
             return;
         }
@@ -308,14 +308,15 @@ impl Inner {
             tracing::warn!(
                 error = chain(&last),
                 action,
-                "a write failed repeatedly and is left to its mark"
+                "a write failed repeatedly and is left to the next scan for marks"
             );
         });
     }
 
-    /// Returns whether a session's action may be retried that this process decided in a generation
-    /// of the session's shard: the store is open, no other process has taken over, and the session
-    /// was not removed, because a removal does not find the rows that are written after it.
+    /// Returns whether this process may retry an action of a session that it decided in this
+    /// generation of the session's shard. The store must be open, no other process may have taken
+    /// over, and the session must exist, because a removal does not find the rows that are written
+    /// after it.
     async fn may_retry(&self, session_id: SessionId, decided_in: Option<u64>) -> StoreResult<bool> {
         if self.check_open().is_err() || self.ownership.generation(session_id.shard()) != decided_in
         {

@@ -71,7 +71,7 @@ fn a_file_shrinks_when_all_of_its_keys_are_destroyed() {
 }
 
 #[test]
-fn lost_and_damaged_files_are_no_destroyed_keys() {
+fn lost_and_damaged_files_do_not_count_as_destroyed_keys() {
     let folder = Folder::new("damaged");
     let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
     keys.create_file(0).unwrap();

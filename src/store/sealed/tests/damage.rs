@@ -41,7 +41,7 @@ fn damage_is_an_error_and_never_an_absence() {
     let value = engine.get(space, &key).unwrap().unwrap();
     assert!(
         record::unseal(space, &key, value).is_err(),
-        "zeros are no destroyed keys"
+        "zeros are not destroyed keys"
     );
 }
 
@@ -63,7 +63,7 @@ fn no_key_is_used_twice_when_the_count_is_damaged_or_lost() {
 }
 
 #[test]
-fn lost_key_files_end_no_store() {
+fn lost_key_files_do_not_stop_the_store() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     let engine = folder.open(&inner);
     apply(&engine, vec![put(start_row(1), b"start", 1)]);

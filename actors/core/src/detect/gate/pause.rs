@@ -208,10 +208,10 @@ impl Pause {
         false
     }
 
-    /// Returns whether nothing distinguishes the pause from a stay at the door of the address: it
-    /// may have been there, neither positions nor the gyroscope show the direction of the way on,
-    /// there is no sign of a passage, and the way on was as long as a way back, of which
-    /// `went_sec` seconds are known. `None` stands for a way that has not ended.
+    /// Returns whether nothing distinguishes the pause from a stay at the door of the address. The
+    /// pause may have been there, neither positions nor the gyroscope show the direction of the way
+    /// on, and there is no sign of a passage. The way on was as long as a way back; `went_sec`
+    /// seconds of it are known. `None` stands for a way that has not ended.
     pub(super) fn may_be_at_door(&self, context: &SessionContext, went_sec: Option<u8>) -> bool {
         let is_at_address = self
             .away_m(context)

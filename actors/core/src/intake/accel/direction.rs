@@ -1,8 +1,8 @@
 //! Keeps the acceleration vector of the last seconds, which shows a phone that is turned and held.
 //!
-//! A hand that uses the phone turns it and holds it, so that the vector changes slowly. A gait moves
-//! the phone to and fro within a step, wherever it is carried. The norm cannot show that, because a
-//! turn does not change it.
+//! A hand that uses the phone turns it and holds it, so that the vector changes slowly. A gait
+//! moves the phone to and fro within a step, wherever it is carried. The norm cannot show that,
+//! because a turn does not change it.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,8 @@ impl Direction {
         (self.sum, self.count) = ([0.0; AXES], 0);
     }
 
-    /// Returns the greater autocorrelation of the vector after half a stride, of the bins before the
-    /// `open` one. The lowest bit of `measured` is the oldest bin. Returns 0 at rest and before
+    /// Returns the greater autocorrelation of the vector after half a stride, of the bins before
+    /// the `open` one. The lowest bit of `measured` is the oldest bin. Returns 0 at rest and before
     /// there are two seconds of data.
     pub(super) fn correlation(&self, open: u32, measured: u64) -> f32 {
         // The newest bin with an even number, and the bits of its vectors.

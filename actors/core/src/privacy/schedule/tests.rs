@@ -422,7 +422,7 @@ proptest! {
         }
         prop_assert!(shell.open.is_empty(), "{:?}", shell.open.keys());
         prop_assert!(shell.schedule.known.is_empty());
-        prop_assert!(shell.schedule.lanes.is_empty());
+        prop_assert!(shell.schedule.by_subject.is_empty());
         prop_assert!(shell.schedule.waiting.is_empty() && shell.schedule.paused.is_empty());
         prop_assert!(shell.schedule.immediate.is_empty() && shell.schedule.usual.is_empty());
     }

@@ -128,7 +128,7 @@ fn an_end_word_ends_the_session_and_newer_data_opens_the_next() {
 }
 
 #[test]
-fn a_word_alone_opens_no_session() {
+fn an_end_word_alone_opens_no_session() {
     let word = |at_ms: i64| Push {
         readings: vec![Reading {
             at_ms,
@@ -228,7 +228,7 @@ fn a_phone_whose_clock_is_ahead_keeps_its_times() {
     }
     let started_at_ms = state.newest().unwrap().started_at_ms;
     assert_eq!(started_at_ms, NOW.0 + 86_400_000);
-    // A clock that is barely ahead and a push that is overtaken are no reason for a correction.
+    // A clock that is barely ahead and a push that is overtaken are not a reason for a correction.
     let mut state = RecorderState::default();
     counts(&mut state, &push(None, &[NOW.0 + 301_000], &[]));
     let overtaken = push(None, &[NOW.0 + 299_000], &[]);

@@ -72,7 +72,7 @@ fn scan_position<'a>(
             PositionKey::Bearing => position.bearing = number_of(scanner.scalar()?),
             PositionKey::Mock => position.is_mock = scanner.truth()?,
             PositionKey::Event => position.event = text_of(scanner.scalar()?),
-            // Fields beside a location do not count; a second location is left to the lenient
+            // Fields next to a location do not count; a second location is left to the lenient
             // reader.
             PositionKey::Location if !has_location => {
                 has_location = true;

@@ -102,7 +102,7 @@ fn explain_unknown(is_unexplained: bool, span: (u32, u32), evidence: &mut Eviden
 }
 
 /// Returns whether a ride is one of the vehicle: it is lower than any floor, or the vehicle drives
-/// off at once. Pressure swings in a vehicle that starts.
+/// off immediately. Pressure swings in a vehicle that starts.
 fn is_of_vehicle(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
     let ended_ms = event_end_ms(ride, ctx.end_ms);
     let is_low = signed_height_m(ride).is_some_and(|height_m| height_m.abs() < RIDE_M_MIN);

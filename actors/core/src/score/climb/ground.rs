@@ -96,8 +96,8 @@ pub(super) fn measure(
     })
 }
 
-/// Returns the rise by the levels and by the climbs, as far as they agree. `is_partly_lost` says that
-/// a part of the climb was too slow to be detected.
+/// Returns the rise on which the levels and the climbs agree. `is_partly_lost` says
+/// that a part of the climb was too slow to be detected.
 fn agreed_rise(
     ctx: &ScoringContext<'_>,
     places: &Places,
@@ -157,7 +157,7 @@ fn ground(
 ) -> Option<Level> {
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     // Indoor air pressure differs from that of the street: after some seconds in the hall, the
-    // hall's level counts. Behind a hole in the pressure the climb may have begun.
+    // hall's level counts. While pressure was missing, the climb may have begun.
     let hall = || {
         let entrance = entrance.filter(|_| !climbs.is_empty())?;
         let from_ms = entrance.at_ms.saturating_add(DOOR_MS);

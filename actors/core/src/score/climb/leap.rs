@@ -30,12 +30,12 @@ pub(super) fn inside_door_ms(
     .map(|(_, inside)| inside.t_ms)
 }
 
-/// A door that a detected climb seems to begin with.
+/// A door at which a detected climb only seems to begin, because the air pressure leaps there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DoorInClimb {
     /// The time at which the courier had passed the door.
     pub(crate) inside_ms: u32,
-    /// The height that the leap of the pressure pretends, metres.
+    /// The change of height that the leap of the pressure simulates, metres.
     pub(crate) leap_m: f32,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_climb_is_no_leap() {
+    fn a_climb_is_not_a_leap() {
         // Nine steps at 0.3 m/s, and three at a run.
         assert_eq!(leap(&way(&[0.3, 0.6, 0.9, 1.2, 1.5])), None);
         assert_eq!(leap(&way(&[0.5, 1.0])), None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gust_is_no_leap() {
+    fn a_gust_is_not_a_leap() {
         let gust = [&[0.0; 8][..], &[-2.0], &[0.0; 8]].concat();
         assert_eq!(leap(&gust), None);
     }

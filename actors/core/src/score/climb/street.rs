@@ -23,8 +23,8 @@ pub(super) enum Street {
     Unknown,
 }
 
-/// Checks the level of the ground, if the pressure has a hole before it, or the session began
-/// indoors. `door` is the start of the stay at the drop-off, and its level.
+/// Checks the level of the ground if pressure was missing before it (a *hole*), or if the session
+/// began indoors. `door` is the start of the stay at the drop-off, and its level.
 pub(super) fn check(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
@@ -64,14 +64,15 @@ pub(super) fn check(
     }
 }
 
-/// Returns the first hole in the pressure on the way from the vehicle to the door.
+/// Returns the first time without pressure on the way from the vehicle to the door.
 fn hole(ctx: &ScoringContext<'_>, foot: FootPeriod, door_ms: u32) -> Option<(u32, u32)> {
     let from_ms = foot.parked_ms.unwrap_or(foot.from_ms).min(foot.from_ms);
     first_hole(ctx, (from_ms, door_ms.saturating_add(INSTANT_MS)))
 }
 
-/// Returns the first hole in the pressure of a span: its last reading before the hole, or the start
-/// of the span, and its first reading after the hole.
+/// Returns the first hole of a span, which is a time of at least [`HOLE_MS`] without pressure: the
+/// times of the last reading before the hole, or of the start of the span, and of the first reading
+/// after it.
 pub(super) fn first_hole(
     ctx: &ScoringContext<'_>,
     (from_ms, to_ms): (u32, u32),

@@ -297,24 +297,24 @@ struct Fit {
     later_sec: f64,
 }
 
-/// Returns the knots: fixes that are apart in time and space, evenly chosen.
+/// Returns the knots: fixes that are spaced in time and space, evenly chosen.
 fn knots(fixes: &[&Fix]) -> Vec<[i32; 3]> {
-    let mut apart: Vec<&Fix> = Vec::new();
+    let mut spaced: Vec<&Fix> = Vec::new();
     for fix in fixes {
-        let is_apart = apart.last().is_none_or(|last| {
+        let is_apart = spaced.last().is_none_or(|last| {
             fix.t_ms.saturating_sub(last.t_ms) >= KNOT_APART_MS
                 && fix.place.distance_m(last.place) >= KNOT_APART_M
         });
         if is_apart {
-            apart.push(fix);
+            spaced.push(fix);
         }
     }
-    let count = apart.len().min(KNOTS_MAX);
+    let count = spaced.len().min(KNOTS_MAX);
     if count < KNOTS_MIN {
         return Vec::new();
     }
     let mut before = [0; 3];
-    let chosen = (0..count).filter_map(|place| apart.get(place * apart.len() / count));
+    let chosen = (0..count).filter_map(|place| spaced.get(place * spaced.len() / count));
     chosen
         .map(|fix| {
             let time = fix.t_ms as i32;

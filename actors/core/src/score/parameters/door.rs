@@ -248,7 +248,7 @@ crate::parameters::table! {
         /// The minimum weight at which a learned drop-off point counts in addition to the address:
         /// that of three fresh sessions.
         LEARNED_WEIGHT_MIN: f32 = 2.5;
-        /// The least fraud score at which positions are no evidence for the right door.
+        /// The least fraud score at which positions are not evidence for the right door.
         DOUBT_SCORE: f64 = 0.5;
     }
 
@@ -452,7 +452,7 @@ crate::parameters::table! {
         /// The least time between the first and the last of them, seconds.
         OVERLAP_SEC_MIN: f64 = 60.0;
         /// The least share of the shorter trace that this time is: one straight street that two
-        /// couriers walk at one pace is no copy.
+        /// couriers walk at one pace is not a copy.
         OVERLAP_SHARE: f64 = 1.0 / 3.0;
         /// The mean difference of the displacements above which no shift in time is examined
         /// further, metres: a copy that is half a second off differs by 60 m at most, between ways

@@ -193,7 +193,7 @@ crate::parameters::table! {
         CABIN_MS: u32 = 3_000;
         /// Steps of up to this time within a stay do not end it.
         FIDGET_MS: u32 = 2_000;
-        /// The least confidence of a `GATE` whose pause is no stay at the door.
+        /// The least confidence of a `GATE` whose pause is not a stay at the door.
         GATE_CONFIDENCE_MIN: f64 = 0.3;
         /// Levels closer than this are on the same floor.
         SAME_FLOOR_M: f32 = 1.6;
@@ -341,7 +341,7 @@ crate::parameters::table! {
         JUMP_SIGMAS: f32 = 2.5;
         /// The maximum speed of a delivery vehicle.
         JUMP_MPS: f32 = 50.0;
-        /// The distance from which a jump between accurate positions is no error of a receiver,
+        /// The distance from which a jump between accurate positions is not an error of a receiver,
         /// metres. Reflections in streets reach a few hundred metres.
         FAR_M: f32 = 1_000.0;
         /// The largest accuracy radius of both positions of such a jump, metres. Positions by Wi-Fi

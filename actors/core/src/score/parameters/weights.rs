@@ -209,7 +209,7 @@ crate::parameters::table! {
         ATTEMPT: f64 = 0.20;
         /// The maximum for visits to the door.
         ATTEMPT_CAP: f64 = 0.40;
-        /// Fewer points than this are no evidence: they round to 0.000.
+        /// Fewer points than this are not evidence: they round to 0.000.
         POINTS_MIN: f64 = 0.0005;
     }
 

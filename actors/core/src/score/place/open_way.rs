@@ -1,8 +1,8 @@
 //! Finds the last long way in the open before the door: floors behind it do not count.
 //!
-//! A courier who parks on a deck goes down to the street and along it to the house. The floors of
-//! the deck are not those of the house. Neither are those of the last customer's house, in which a
-//! courier on foot starts the session.
+//! A courier who parks on a deck goes down to the street and along it to the building of the
+//! address. The floors of the deck are not floors of that building, and neither are those of the
+//! previous customer's building, in which a courier on foot starts the session.
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
@@ -11,10 +11,10 @@ use crate::score::parameters::place::open_way::{ACCURACY_M, WAY_M};
 use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
 /// Returns the time at which the last long way in the open after a change of floors and before
-/// `until_ms` began; 0 if there is none. If no vehicle was parked, it counts only if the courier came
-/// down to it, or came out of a building: a long upper floor with good reception looks like the open.
-/// Without a long way, the ground is where a courier who began the session in a building came down
-/// before going up again.
+/// `until_ms` began; 0 if there is none. If no vehicle was parked, it counts only if the courier
+/// came down to it, or came out of a building: a long upper floor with good reception looks like
+/// the open. Without a long way, the ground is where a courier who began the session in a building
+/// came down before going up again.
 pub(crate) fn since_ms(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> u32 {
     let mut next: Option<&Event> = None;
     let mut climbs: Vec<&Event> = ctx

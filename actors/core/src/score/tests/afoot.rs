@@ -1,5 +1,5 @@
-//! Tests couriers and houses apart from the van in the suburb: rounds on foot, rests on the way up,
-//! missed floors, and houses with a pressure of their own.
+//! Tests couriers who make their rounds on foot, rest on the way up or miss a floor, and buildings
+//! whose air pressure differs from that of the street.
 
 use porchlight_schema::insight::{ReasonCode, Score};
 
@@ -35,7 +35,7 @@ fn upstairs(phone: Phone, way: impl Fn(Phone) -> Phone, metres: f64, elevator: b
 /// A courier on foot starts the session at the last customer's door, on the third floor of a house
 /// 70 m away. The floors of that house are not those of the address.
 #[test]
-fn the_house_of_the_last_customer_is_not_that_of_the_address() {
+fn the_building_of_the_previous_customer_is_not_that_of_the_address() {
     for error in ERRORS {
         for storeys in [1, 2, 4] {
             let phone = floor(Phone::new(error, 7), storeys).leap(-70.0, -20.0);
@@ -55,7 +55,7 @@ fn the_house_of_the_last_customer_is_not_that_of_the_address() {
 /// A courier on foot starts the session in the house next door, or in a depot below the street.
 /// Neither the stairs down there nor those up to the street are floors of the address.
 #[test]
-fn the_way_out_of_another_building_is_no_floor() {
+fn the_way_out_of_another_building_counts_no_floors() {
     for error in ERRORS {
         for (start_m, east) in [(-9.0, -15.0), (-15.0, -45.0), (6.0, -70.0)] {
             let mut phone = floor(Phone::new(error, 7), 2).leap(east, 2.0);

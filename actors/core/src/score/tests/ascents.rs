@@ -207,7 +207,7 @@ fn from_deck(phone: Phone, is_covered: bool, floor_m: f64) -> Score {
 
 /// The floors of a parking deck are not those of the house.
 #[test]
-fn the_way_down_from_a_parking_deck_is_no_floor_of_the_house() {
+fn the_way_down_from_a_parking_deck_counts_no_floors_of_the_building() {
     for error in ERRORS {
         for (is_covered, floor_m, floors) in [(true, 0.0, 0), (false, 0.0, 0), (true, 6.0, 2)] {
             let phone = floor(Phone::new(error, 5), floors);
@@ -226,8 +226,8 @@ fn the_way_down_from_a_parking_deck_is_no_floor_of_the_house() {
 }
 
 /// Goes up to a door on the fourth floor. The barometer is silent on a part of the stairs that
-/// begins `before_m` above the ground and is `hole_m` high. Behind it the courier walks along a
-/// corridor of `corridor_m`, forth and back, and climbs on.
+/// begins `before_m` above the ground and is `hole_m` high. After that part the courier walks to
+/// and fro along a corridor of `corridor_m`, and climbs on.
 fn up_with_hole(phone: Phone, (before_m, hole_m): (f64, f64), corridor_m: f64) -> Phone {
     let phone = come(floor(phone, 4)).walk(0.0, -30.0).walk(0.0, -8.0);
     let phone = phone.go_in().walk(0.0, -3.0).climb(before_m, false);
@@ -237,8 +237,8 @@ fn up_with_hole(phone: Phone, (before_m, hole_m): (f64, f64), corridor_m: f64) -
     phone.stay(35).mark("handed_over").stay(5)
 }
 
-/// The floors follow from the levels before and after the hole, also if the session ends at the
-/// door, so that no way back confirms them.
+/// The floors follow from the levels before and after the time without pressure, even if the
+/// session ends at the door, so that no way back confirms them.
 #[test]
 fn pressure_that_is_missing_on_the_stairs_changes_no_floor() {
     let holes = [(0.0, 3.0), (0.0, 6.0), (0.0, 9.0), (3.0, 3.0), (3.0, 9.0)];

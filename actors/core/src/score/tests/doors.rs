@@ -46,7 +46,7 @@ fn an_attempt_counts_if_the_parcel_goes_to_a_neighbour() {
 
 /// The courier never stays at the address, but at a house nearby.
 #[test]
-fn a_stay_at_another_door_nearby_is_no_visit() {
+fn a_stay_at_another_door_nearby_is_not_a_visit() {
     for (error, seed) in PHONES {
         let phone = come(exact(Phone::new(error, seed)));
         let phone = phone.walk(42.0, -30.0).walk(42.0, -1.0).stay(20);

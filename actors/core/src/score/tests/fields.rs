@@ -398,7 +398,7 @@ fn visibility_counts_only_the_sensors_of_the_device() {
     let inside = seen(&|phone| flat(floor(phone, 5), 15.0, true));
     assert!(
         inside > full - 0.05,
-        "a building is no loss: {inside} {full}"
+        "a building does not count as a loss: {inside} {full}"
     );
     let mut last = full;
     for seconds in [20, 60, 200] {

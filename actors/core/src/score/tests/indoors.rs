@@ -111,10 +111,10 @@ fn a_climb_behind_a_leap_of_the_pressure_is_a_floor() {
     }
 }
 
-/// The phone claims 5 m in the street. The courier walks through the main door, without a wait, and
-/// six metres of corridor to a flat on the ground floor, where it claims 13 m and the fixes go on:
-/// the entrance is known, and the time from it to the door. At a house, whose address names no
-/// floor, a front that takes as much of the sky is no entrance.
+/// The phone claims 5 m in the street. The courier walks through the main door without a wait, and
+/// along six metres of corridor to a flat on the ground floor. There the phone claims 13 m, and the
+/// fixes go on. The entrance is found, and so is the time from it to the door. At a house, whose
+/// address names no floor, a front that takes as much of the sky is not an entrance.
 #[test]
 fn the_main_door_before_a_flat_on_the_ground_floor_is_an_entrance() {
     for (is_flat, exact_m) in [(true, 0.0), (true, -2.2), (false, -2.2)] {

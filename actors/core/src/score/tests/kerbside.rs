@@ -25,7 +25,8 @@ fn at_the_kerb(phone: Phone, metres: f64, elevator: bool) -> Phone {
 }
 
 /// Each walk from the vehicle to the intercom, through the hall and to the stairs takes two
-/// seconds, which is no event. Steps on the climb, or before the ride, show that it is no hill.
+/// seconds, which is not an event. Steps on the climb, or before the ride, show that it is not a
+/// hill.
 #[test]
 fn a_vehicle_at_the_main_door_does_not_hide_the_way_up() {
     for (elevator, event_type) in [(false, EventType::Stairs), (true, EventType::Elevator)] {

@@ -130,7 +130,7 @@ fn a_short_stay_at_the_door_is_a_visit_whatever_the_way_back() {
 /// steps, half a metre, so that the climbs do not add up to 0; the level of the street shows that
 /// the courier is back. The courier then goes in a second time.
 #[test]
-fn lost_steps_of_many_flights_are_no_floor() {
+fn lost_steps_of_many_flights_do_not_change_the_floor() {
     let up = |script: Script| {
         let script = script.walk_to(0.0, -1.0).go_in().walk_to(2.0, 9.0).stay(20);
         script.climb(15.0, true).walk_to(10.0, 10.0).stay(45)
@@ -175,7 +175,7 @@ fn lost_steps_of_many_flights_are_no_floor() {
 /// A phone is usually exact to 2 m. Between the houses of a narrow street it claims 6 m, which is
 /// degraded, but no wall: the entrance is where the positions decay further.
 #[test]
-fn a_narrow_street_is_no_entrance() {
+fn a_narrow_street_is_not_an_entrance() {
     for error in [Error::None, Error::Wander] {
         let mut phone = floor(Phone::new(error, 5), 0);
         phone.vaguer_m = -3.0;

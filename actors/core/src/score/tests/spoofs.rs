@@ -205,7 +205,7 @@ fn a_short_walk_also_needs_strides() {
         about(&score, "visibilityScore").filter(|entry| entry.signal == "motion_coverage");
     assert!(
         motion.all(|entry| entry.points > 0.29),
-        "its silence is no loss: {:#?}",
+        "its silence does not count as a loss: {:#?}",
         score.evidence
     );
     let lost = {
@@ -297,7 +297,7 @@ fn a_standing_body_does_not_jump_back_and_forth() {
     );
     assert!(
         !has(&house(38).body_at_rest().stay(60), "white_noise_at_rest"),
-        "a drifting position is no jump"
+        "a drifting position is not a jump"
     );
 }
 

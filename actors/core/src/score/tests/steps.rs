@@ -35,7 +35,7 @@ fn a_counter_that_stops_does_not_hide_a_walk() {
 /// counts from 0; at last it adds a day's steps at once. Nobody takes thousands of steps in a
 /// second.
 #[test]
-fn a_corrected_count_is_no_walk() {
+fn a_corrected_count_is_not_a_walk() {
     let context = Script::new(1).context();
     let counts = [5_000, 4_999, 5_001, 5_003, 2, 4, 9_000];
     let samples: Vec<String> = (0..)

@@ -46,7 +46,7 @@ fn a_copied_trace_is_detected_and_an_honest_repeat_is_not() {
     assert_eq!(
         trace_fingerprint(&Script::new(1).stay(300).windows),
         None,
-        "standing still is no trace"
+        "standing still is not a trace"
     );
 }
 
@@ -197,7 +197,7 @@ fn the_same_path_on_another_day_is_not_a_copy() {
 
 /// One courier ends a session after seventy seconds along a straight street, and another courier
 /// begins one there at the same pace. Their receivers smooth the fixes. Two couriers in one street
-/// are no copy.
+/// are not a copy.
 #[test]
 fn one_straight_street_is_not_a_copy() {
     let print = |seed, legs: [((f32, f32), u32); 3]| {

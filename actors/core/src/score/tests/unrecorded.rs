@@ -52,7 +52,7 @@ fn a_stay_counts_although_the_whole_way_there_is_missing() {
 }
 
 /// The phone sends nothing while the courier sits in the parked vehicle and taps there, after a
-/// walk round the vehicle: that is no delivery.
+/// walk round the vehicle: that is not a delivery.
 #[test]
 fn a_silence_in_the_parked_vehicle_is_not_a_way_to_a_door() {
     let phone = come(Phone::new(Error::None, 5));
@@ -146,7 +146,7 @@ fn a_barometer_that_stops_on_the_stairs_shows_no_floor() {
 /// The courier walks straight past the address. For up to 28 s around it the phone sends nothing,
 /// or nothing but pressure: nobody stayed at the door.
 #[test]
-fn a_silence_on_a_walk_past_the_address_is_no_stay_there() {
+fn a_silence_on_a_walk_past_the_address_is_not_a_stay() {
     let everything = ["location", "steps", "motion", "pressure"];
     let positions_and_body = ["location", "steps", "motion"];
     for error in ERRORS {

@@ -10,7 +10,7 @@ use super::phone::Phone;
 use crate::score::MarkName;
 
 /// The courier parks 80 m away, walks half of the way, returns, and sits in the vehicle for a
-/// minute. That is no stay at another door.
+/// minute. That is not a stay at another door.
 #[test]
 fn the_parked_vehicle_is_not_a_wrong_address() {
     for error in ERRORS {
@@ -54,7 +54,7 @@ fn a_halt_of_the_vehicle_before_the_address_is_not_a_visit() {
 
 /// The courier gets into the vehicle, and the pressure swings by two metres as it starts.
 #[test]
-fn a_ride_from_which_the_vehicle_drives_off_is_no_elevator() {
+fn a_ride_from_which_the_vehicle_drives_off_is_not_an_elevator() {
     let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(30);
     let script = script.mark(MarkName::HandedOver).walk_to(0.0, -25.0);
     let script = script.walk_to(-30.0, -25.0).stay(8);
@@ -64,7 +64,7 @@ fn a_ride_from_which_the_vehicle_drives_off_is_no_elevator() {
 
 /// The pressure in the vehicle swings by less than a floor for a minute.
 #[test]
-fn a_ride_without_a_height_of_a_floor_is_no_elevator() {
+fn a_ride_without_a_height_of_a_floor_is_not_an_elevator() {
     let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(30);
     let script = script.mark(MarkName::HandedOver).climb(0.4, true);
     let score = leave(script.walk_to(0.0, -25.0)).score();

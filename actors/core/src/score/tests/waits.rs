@@ -60,10 +60,10 @@ fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
     }
 }
 
-/// The courier waits half a minute at the main door, where the wall takes half of the sky, so that
-/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the courier passes
-/// the entrance at the end of the wait, so that the wait is no gate, even if the courier reports
-/// the arrival there.
+/// The courier waits half a minute at the main door and then walks in. The wall takes half of the
+/// sky, so that the accuracy falls from 5 to 14 m after eleven seconds. The courier passes the
+/// entrance at the end of the wait, so the wait is not a gate, even if the courier reports the
+/// arrival there.
 #[test]
 fn a_wait_at_the_main_door_is_not_time_inside() {
     for reports in [false, true] {
@@ -99,7 +99,7 @@ fn a_wait_at_the_main_door_is_not_time_inside() {
 /// drop-off meanwhile. It is one stay. A courier who reports it only in the elevator on the way
 /// down rode up before.
 #[test]
-fn hands_that_move_the_phone_at_the_door_are_no_ride() {
+fn hands_that_move_the_phone_at_the_door_are_not_a_ride() {
     let kit = Kit {
         pressure: false,
         ..FULL
@@ -122,7 +122,7 @@ fn hands_that_move_the_phone_at_the_door_are_no_ride() {
 /// The phone has no barometer. The courier waits at the main door in the open until somebody opens,
 /// and goes up two floors within the house: only the stay behind the entrance is a visit.
 #[test]
-fn a_wait_outside_the_entrance_is_no_visit_to_a_flat() {
+fn a_wait_outside_the_entrance_is_not_a_visit_to_a_flat() {
     let kit = Kit {
         pressure: false,
         ..FULL
@@ -141,7 +141,7 @@ fn a_wait_outside_the_entrance_is_no_visit_to_a_flat() {
 /// Gusts of wind at the door of a house move the pressure by more than a storey. The courier rings,
 /// waits and gives the parcel: this is one stay, and no ride.
 #[test]
-fn gusts_at_the_door_are_no_ride() {
+fn gusts_at_the_door_are_not_a_ride() {
     for seed in 1..7 {
         let mut phone = Phone::new(Error::Wander, seed);
         (phone.gust_hpa, phone.vaguer_m) = (0.12, 10.0);

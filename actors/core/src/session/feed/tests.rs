@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(&live.changes[..], &computed[..live.changes.len()]);
         let feed = live.feed();
         prop_assert_eq!(feed.recomputed.is_some(), !live.skipped_gaps.is_empty());
-        // A reader goes on in the timeline of its newest change, and a new reader begins the
+        // A reader continues in the timeline of its newest change, and a new reader begins the
         // insight's.
         let detected = feed.detected.len() as u32;
         for seen in 0..=feed.count() {

@@ -237,8 +237,8 @@ impl EndpointMachine {
     }
 
     /// Ends a message that cannot be sent, because its body cannot be read or because it was
-    /// removed. `changes` returns the changes for the message in its lane. This is no fault of the
-    /// store: the other lanes continue.
+    /// removed. `changes` returns the changes for the message in its lane. This is not a fault of
+    /// the store: the other lanes continue.
     pub(super) fn end_unsent(
         &mut self,
         lane: SessionId,

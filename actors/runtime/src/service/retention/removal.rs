@@ -19,7 +19,7 @@ const POLLS_MAX: u32 = 50;
 
 impl TenantRetention<'_> {
     /// Removes one class of data of these sessions, unless a mark keeps it. Returns the number of
-    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if
+    /// sessions from which it removed data, or `None` if this node may no longer sweep, or if
     /// the policy has changed.
     pub(super) async fn remove(
         &self,
@@ -92,7 +92,7 @@ impl TenantRetention<'_> {
     }
 
     /// Removes the data of a decided removal. May be repeated. Returns the number of sessions, or
-    /// `None` if this node may not sweep any more.
+    /// `None` if this node may no longer sweep.
     async fn perform(&self, removal: &Removal, swept: &mut Swept) -> StoreResult<Option<u64>> {
         let mut removed = 0;
         for &session_id in &removal.sessions {
@@ -148,7 +148,7 @@ impl TenantRetention<'_> {
     }
 
     /// Ends the removal that was left by a killed process or by a former owner of the tenant.
-    /// Returns `false` if this node may not sweep any more, or if the policy has changed.
+    /// Returns `false` if this node may no longer sweep, or if the policy has changed.
     pub(super) async fn finish(
         &self,
         read: &mut ReadPolicy,

@@ -80,7 +80,7 @@ impl TenantRetention<'_> {
     }
 
     /// Removes the data of the sessions that were created within a span. Returns the number of
-    /// sessions from which it removed data, or `None` if this node may not sweep any more, or if
+    /// sessions from which it removed data, or `None` if this node may no longer sweep, or if
     /// the policy has changed.
     async fn sweep_span(
         &self,

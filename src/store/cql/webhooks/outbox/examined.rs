@@ -32,9 +32,9 @@ impl ExaminedEntries {
         }
     }
 
-    /// Returns the time from which entries must be read at `now`, or `None` if all must be: after a
-    /// change of the owner, and after the clock was set back, because new entries may then be older
-    /// than known ones.
+    /// Returns the time from which entries must be read at `now`. Returns `None` if all must be
+    /// read: after a change of the owner, and after the clock was set back, because new entries may
+    /// then be older than known ones.
     pub(super) fn from(self, generation: u64, now: TimestampMs) -> Option<TimestampMs> {
         (self.generation == generation && now >= self.began).then_some(self.up_to)
     }

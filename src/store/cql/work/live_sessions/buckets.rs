@@ -13,9 +13,9 @@
 //! left. The watermark is an hour that both the process's and the database's clock have left long
 //! ago, and a row that is written for a session created so long ago goes into the bucket [`OLD`],
 //! which the watermark does not hide. So the clocks of two nodes may differ by hours, and no row is
-//! missed. A read from the first session on raises the watermark of each shard that this process
-//! owns to the first hour in which it found rows of the shard, at most to the hour of
-//! [`WATERMARK_AFTER_MS`] ago, and only if the table lists an hour before it.
+//! missed. A read that begins with the first session raises the watermark of each shard that this
+//! process owns: to the first hour in which it found rows of the shard, but at most to the hour of
+//! [`WATERMARK_AFTER_MS`] ago. It does so only if the table lists an earlier hour.
 
 #[cfg(test)]
 mod tests;

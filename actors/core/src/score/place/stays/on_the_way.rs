@@ -1,5 +1,5 @@
-//! Recognises the stays on the way to a floor and back: rests on a landing, and stops of a cabin that
-//! the courier does not leave.
+//! Recognises the stays on the way to a floor and back: rests on a landing, and stops of a cabin
+//! that the courier does not leave.
 
 use porchlight_schema::event::EventType;
 
@@ -20,8 +20,8 @@ pub(super) fn is_rest(
             || (is_in_cabin(ctx, stay) && upstairs.iter().any(|other| !is_in_cabin(ctx, other))))
 }
 
-/// Returns whether another stay that is no shorter is farther from the level of the start in the same
-/// direction.
+/// Returns whether another stay that is no shorter is farther from the level of the start in the
+/// same direction.
 fn is_passed(ctx: &ScoringContext<'_>, foot: FootPeriod, stay: &Stay, upstairs: &[Stay]) -> bool {
     let start = ctx.level_before(foot).map(|level| level.height_m);
     let Some((start_m, own_m)) = start.zip(stay.height_m) else {
