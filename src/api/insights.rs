@@ -10,8 +10,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use porchlight_http::etag::{PRIVATE, conditional};
-use porchlight_http::problem::Problem;
-use porchlight_http::request_context::{self, RequestContext, not_scored};
+use porchlight_http::problem::{Problem, not_scored};
+use porchlight_http::request_context::{self, RequestContext};
 
 use super::path_image;
 

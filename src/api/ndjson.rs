@@ -31,8 +31,8 @@ use porchlight_http::auth::Caller;
 use porchlight_http::background;
 use porchlight_http::body::stream::BodyStream;
 use porchlight_http::body::{self, Limits};
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{RequestContext, session_not_found};
+use porchlight_http::problem::{Code, Problem, session_not_found};
+use porchlight_http::request_context::RequestContext;
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{

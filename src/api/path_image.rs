@@ -27,8 +27,8 @@ use serde::Deserialize;
 
 use porchlight_http::audit;
 use porchlight_http::etag::{PRIVATE, conditional};
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{RequestContext, session_not_found};
+use porchlight_http::problem::{Code, Problem, session_not_found};
+use porchlight_http::request_context::RequestContext;
 use porchlight_http::route::{at, get};
 use porchlight_map::StreetMap;
 use porchlight_picture::png::png;

@@ -11,11 +11,9 @@ use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_http::audit;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::{Code, Problem};
+use porchlight_http::problem::{Code, Problem, privacy_limit_reached, privacy_request_not_found};
 use porchlight_http::query::{Query, cursor_bytes, cursor_of};
-use porchlight_http::request_context::{
-    self, RequestContext, privacy_limit_reached, privacy_request_not_found,
-};
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::SessionId;

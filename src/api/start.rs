@@ -5,8 +5,8 @@ use actix_web::http::header::{HeaderMap, HeaderName};
 use porchlight_actors::service::{StartCommand, StartError};
 use porchlight_http::body::{self, Limits};
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::request_context::{self, RequestContext, restricted, share_exceeded};
+use porchlight_http::problem::{Code, Fault, Problem, restricted, share_exceeded};
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::waking::yield_to_payload;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{

@@ -11,8 +11,8 @@ use url::{Position, Url};
 
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{self, RequestContext, share_exceeded};
+use porchlight_http::problem::{Code, Problem, share_exceeded};
+use porchlight_http::request_context::{self, RequestContext};
 
 /// Stops a session. 200: the completed session, also if it was completed before.
 ///

@@ -6,11 +6,11 @@ use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError, Permit};
 use porchlight_http::background;
 use porchlight_http::body::{Account, Body};
-use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::queue_delay;
-use porchlight_http::request_context::{
-    self, RequestContext, restricted, session_not_found, share_exceeded,
+use porchlight_http::problem::{
+    Code, Fault, Problem, restricted, session_not_found, share_exceeded,
 };
+use porchlight_http::queue_delay;
+use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::waking::{await_batched, yield_to_payload};
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::limits::{BATCH_SAMPLES_MAX, LARGE_BODY_BYTES};

@@ -11,8 +11,7 @@ use actix_web::web::ServiceConfig;
 use porchlight_actors::service::Submitted;
 use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{privacy_limit_reached, privacy_request_not_found};
+use porchlight_http::problem::{Code, Problem, privacy_limit_reached, privacy_request_not_found};
 
 use super::guard;
 use super::route::{ROOT, action, page};

@@ -10,8 +10,7 @@ use actix_web::web::Bytes;
 use futures_util::Stream;
 use porchlight_actors::service::{SharePermit, TenantUsage};
 use porchlight_http::State;
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::share_exceeded;
+use porchlight_http::problem::{Code, Problem, share_exceeded};
 use porchlight_observe::shares::{Share, ShareMetrics};
 use porchlight_schema::limits::{
     NODE_CONSOLE_STREAMS_MAX, RETRY_AFTER_SEC, TENANT_CONSOLE_STREAMS_MAX,

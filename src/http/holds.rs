@@ -3,8 +3,7 @@
 use porchlight_actors::service::HoldRefused;
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 
-use crate::problem::{Code, Problem};
-use crate::request_context::{privacy_limit_reached, session_not_found};
+use crate::problem::{Code, Problem, privacy_limit_reached, session_not_found};
 
 impl From<HoldRefused> for Problem {
     fn from(refused: HoldRefused) -> Self {

@@ -1,6 +1,7 @@
 //! Every error of the public API is a [`Problem`], sent as `application/problem+json` (RFC 9457).
 
 mod code;
+mod resources;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -20,6 +21,10 @@ use serde::Serialize;
 use super::request_id::{REQUEST_ID, RequestId};
 
 pub use code::Code;
+pub use resources::{
+    check_retry, delivery_not_found, not_scored, privacy_limit_reached, privacy_request_not_found,
+    restricted, session_not_found, share_exceeded,
+};
 
 /// The media type of every error.
 pub const MEDIA_TYPE: &str = "application/problem+json";

@@ -8,8 +8,7 @@ use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_export::{
     AccessArchive, ExportError, ExportedEvidence, ExportedSession, Request as ExportRequest,
 };
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::privacy_request_not_found;
+use porchlight_http::problem::{Code, Problem, privacy_request_not_found};
 use porchlight_picture::{self as picture, png::png};
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::RecorderId;

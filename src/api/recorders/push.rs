@@ -17,8 +17,8 @@ use super::super::telemetry::{BodyAccount, not_admitted};
 use porchlight_http::background;
 use porchlight_http::body::{self, Account, Limits};
 use porchlight_http::middleware::Report;
-use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::request_context::{RequestContext, restricted};
+use porchlight_http::problem::{Code, Fault, Problem, restricted};
+use porchlight_http::request_context::RequestContext;
 use porchlight_http::route::resource;
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.

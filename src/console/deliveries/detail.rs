@@ -3,9 +3,8 @@
 use actix_web::HttpResponse;
 use maud::{Markup, html};
 use porchlight_core::webhook::{AttemptResult, Queued, State};
-use porchlight_http::problem::Problem;
+use porchlight_http::problem::{Problem, check_retry, delivery_not_found};
 use porchlight_http::query::Query;
-use porchlight_http::request_context::{check_retry, delivery_not_found};
 use porchlight_ports::{DeliveryDetail, DeliveryStatus};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::key::Permission;

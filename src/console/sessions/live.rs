@@ -116,7 +116,7 @@ impl LivePoll {
             self.polls = POLLS_MAX;
         }
         let Some(row) = service.find_shown(self.session_id).await? else {
-            return Err(porchlight_http::request_context::session_not_found());
+            return Err(porchlight_http::problem::session_not_found());
         };
         let newest = service.of(row.start.tenant).newest(&row).await?;
         let (revision, events) = match service.insight(&row).await? {

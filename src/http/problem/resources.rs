@@ -1,0 +1,124 @@
+//! Problems of requests about something that does not exist, is in use up to a limit, or is not in
+//! the state that the request needs.
+
+use porchlight_actors::service::ShareExceeded;
+use porchlight_observe::shares::Share;
+use porchlight_ports::RetryOutcome;
+use porchlight_schema::limits::{
+    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX,
+};
+
+use super::{Code, Problem};
+
+/// Returns the problem for a tenant that has used up one of its shares of this node: 429 with
+/// `Retry-After`, and a code that names the share.
+#[must_use]
+pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
+    let (code, detail) = match exceeded.share {
+        Share::InFlightBytes => (
+            Code::TenantInFlightBytes,
+            "Your organization has too many request bytes in flight.",
+        ),
+        Share::Requests => (
+            Code::TenantRequests,
+            "Your organization has too many requests in flight.",
+        ),
+        Share::Sockets => (
+            Code::TenantSockets,
+            "Your organization has too many open WebSockets.",
+        ),
+        Share::EventStreams => (
+            Code::TenantEventStreams,
+            "Your organization has too many open event streams.",
+        ),
+        Share::LiveSessions => (
+            Code::TenantLiveSessions,
+            "Your organization has too many sessions in progress.",
+        ),
+        Share::Lists => (
+            Code::TenantLists,
+            "Your organization reads too many lists at the same time.",
+        ),
+        Share::SessionStarts => (
+            Code::TenantSessionStarts,
+            "Your organization starts sessions too fast.",
+        ),
+        Share::PodChanges => (
+            Code::TenantPodChanges,
+            "Your organization replaces PoDs of completed sessions too fast.",
+        ),
+        Share::StoredBytes => (
+            Code::TenantStoredBytes,
+            "Your organization stores telemetry too fast.",
+        ),
+    };
+    Problem::new(code, detail).retry_after_sec(exceeded.retry_after_sec)
+}
+
+/// Returns the problem for a session that does not exist or is invisible to the caller.
+#[must_use]
+pub fn session_not_found() -> Problem {
+    Problem::new(Code::SessionNotFound, "The session does not exist.")
+}
+
+/// Returns the problem for a privacy request or a legal hold beyond the limits of an organization.
+#[must_use]
+pub fn privacy_limit_reached() -> Problem {
+    let detail = format!(
+        "At most {PRIVACY_OPEN_REQUESTS_MAX} privacy requests may be open, and at most {PRIVACY_MARKS_MAX} subjects restricted, suppressed or held."
+    );
+    Problem::new(Code::PrivacyLimit, detail)
+}
+
+/// Returns the problem for a session that a privacy request has frozen.
+#[must_use]
+pub fn restricted() -> Problem {
+    Problem::new(
+        Code::Restricted,
+        "A privacy request has frozen the session, its courier or its delivery until it is released.",
+    )
+}
+
+/// Returns the problem for a privacy request that does not exist or is invisible to the caller.
+#[must_use]
+pub fn privacy_request_not_found() -> Problem {
+    Problem::new(
+        Code::PrivacyRequestNotFound,
+        "The privacy request does not exist.",
+    )
+}
+
+/// Returns the problem for a webhook delivery that does not exist or is invisible to the caller.
+#[must_use]
+pub fn delivery_not_found() -> Problem {
+    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
+}
+
+/// Returns whether a person's retry was requested, or else the problem.
+///
+/// # Errors
+///
+/// Returns 404, or 409 for a delivery that is restricted or cannot be retried.
+pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
+    match outcome {
+        RetryOutcome::Requested => Ok(()),
+        RetryOutcome::Unknown => Err(delivery_not_found()),
+        RetryOutcome::Restricted => Err(restricted()),
+        RetryOutcome::Refused => Err(Problem::new(
+            Code::NotRetryable,
+            format!(
+                "The delivery cannot be retried: it was superseded or cancelled, it has had \
+                 {DELIVERY_ATTEMPTS_MAX} attempts, its payload is damaged, or no webhook is registered."
+            ),
+        )),
+    }
+}
+
+/// Returns the problem for a session without scores.
+#[must_use]
+pub fn not_scored() -> Problem {
+    Problem::new(
+        Code::NotScored,
+        "The session has no scores: it is not scored yet, or scoring failed.",
+    )
+}
