@@ -34,8 +34,8 @@ fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
         .any(|value| value.to_str().is_ok_and(|text| list_contains(text, tag)))
 }
 
-/// Returns whether the value of `If-None-Match` is `*` or lists `tag`. A tag may contain a comma, so
-/// the list is parsed by quotes.
+/// Returns whether the value of `If-None-Match` is `*` or lists `tag`. A tag may contain a comma,
+/// so the list is parsed by quotes.
 fn list_contains(text: &str, tag: &str) -> bool {
     let mut rest = text.trim();
     if rest == "*" {

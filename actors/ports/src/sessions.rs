@@ -25,8 +25,7 @@ pub use outcome::SessionOutcome;
 pub struct MessageBody {
     /// The event of the message.
     pub event: MessageEvent,
-    /// The time of the message, which is also in its body: the start or the end of the session, or
-    /// the update of its insight.
+    /// The time of the message: of the session's start or end, or of the insight's update.
     pub created_at: TimestampMs,
     /// The exact body.
     pub body: Arc<str>,
@@ -364,8 +363,7 @@ pub trait Sessions: Send + Sync {
         pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Attaches a PoD; a later one replaces it. Returns `false` if there is no such session, or if
-    /// an identical PoD is stored.
+    /// Attaches or replaces a PoD. Returns `false` without the session or for an identical PoD.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
     /// Returns a session's PoD.
