@@ -17,7 +17,7 @@ pub const DAY_MS: i64 = 24 * HOUR_MS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TimestampMs(pub i64);
 
-/// The text is not an RFC 3339 time with an offset.
+/// The error for a text that is not an RFC 3339 time with an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 time such as 2026-11-20T10:55:00.000Z")]
 pub struct TimestampError;

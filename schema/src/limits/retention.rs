@@ -21,7 +21,8 @@ pub const RETENTION_SESSION_LIFE_MS: i64 = 3 * 24 * 3600 * 1000;
 /// continue.
 pub const RETENTION_STEP_MS: i64 = 3600 * 1000;
 /// Time between two searches of a process for sessions whose rows must be renewed because a
-/// restriction or a legal hold keeps them. Rows are renewed when half of their life is over.
+/// restriction or a legal hold keeps them. Rows are renewed when half of their time to live is
+/// over.
 pub const RENEWAL_PASS_EVERY_MS: i64 = DAY_MS;
 const _: () = assert!(
     RENEWAL_PASS_EVERY_MS < RETENTION_MS_MIN / 2,
