@@ -9,7 +9,7 @@
 //!    (`node.rs`).
 //! 5. The final insight is, except for its commit time, byte for byte that of a fault-free run of
 //!    the same batches.
-//! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` occurs
+//! 6. Messages have consecutive numbers; `session.started` is the first, `session.stopped` occurs
 //!    once, and `insight.updated` once for each revision.
 
 use std::collections::BTreeMap;
@@ -116,8 +116,8 @@ fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> O
     }
     check_messages(world, index, store, id, insight.record.revision);
     let notes = at_once(store.notes(id)).unwrap();
-    let aside = notes.iter().filter_map(|note| note.quarantined());
-    if !aside.eq(world.plan.scripts[index].aside) {
+    let quarantined = notes.iter().filter_map(|note| note.quarantined());
+    if !quarantined.eq(world.plan.scripts[index].quarantined) {
         world.report(format!(
             "I1: session {index}: {notes:?}: batches without a fault were quarantined"
         ));

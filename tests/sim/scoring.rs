@@ -7,7 +7,7 @@ use porchlight_ports::Insights;
 use porchlight_schema::session::SessionStart;
 use tokio::time::Instant;
 
-use crate::offline::{Node, Place};
+use crate::offline::{DurableState, Node};
 use crate::store::at_once;
 
 /// The number of sessions that end at the same time.
@@ -36,7 +36,7 @@ async fn time_to_score_all(node: &Node) -> Duration {
 
 #[test]
 fn sessions_that_end_together_are_scored_concurrently() {
-    let took = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+    let took = DurableState::with_slow_store(CALL_MS_MAX).run_node(async |node: Node| {
         end_together(&node, 7).await;
         time_to_score_all(&node).await
     });
@@ -51,7 +51,7 @@ fn sessions_that_end_together_are_scored_concurrently() {
 
 #[test]
 fn a_session_does_not_wait_for_all_sessions_of_another_tenant() {
-    let left = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+    let left = DurableState::with_slow_store(CALL_MS_MAX).run_node(async |node: Node| {
         end_together(&node, 7).await;
         let start = node.begin_for(8, 0).await;
         end_together(&node, 7).await;

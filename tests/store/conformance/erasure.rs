@@ -72,7 +72,7 @@ fn learned_key(id: SessionId) -> [u8; 32] {
     key
 }
 
-/// Returns whether any port still finds something of the session.
+/// Returns whether no port finds anything of the session any more.
 async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
     let (store, outbox, id) = (subject.store(), subject.outbox(), start.session_id);
     let by = |delivery_id: Option<&String>, rider: Option<&String>| SessionFilter {
