@@ -142,7 +142,7 @@ id!(
     OrganizationId, "org_"
 );
 id!(
-    /// A link by which an app on a stock phone records deliveries.
+    /// Id of a recorder: a link by which an app on a stock phone records deliveries.
     RecorderId, "rec_"
 );
 id!(

@@ -67,8 +67,8 @@ impl FromStr for TimestampMs {
     }
 }
 
-/// Parses a `date-time` to milliseconds, and whether these are all of it; `None` if the text is
-/// something else.
+/// Parses a `date-time` to milliseconds. Also returns whether the text is a whole number of
+/// milliseconds. Returns `None` if the text is something else.
 fn read(text: &[u8]) -> Option<(TimestampMs, bool)> {
     let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
     let [
@@ -119,8 +119,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Parses optional decimals to milliseconds, and whether all further ones are 0, and returns the
-/// rest of the text.
+/// Parses optional decimals to milliseconds. Also returns whether all further decimals are 0, and
+/// the rest of the text.
 fn decimals(rest: &[u8]) -> Option<(i64, bool, &[u8])> {
     let [b'.', rest @ ..] = rest else {
         return Some((0, true, rest));
