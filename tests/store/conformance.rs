@@ -51,7 +51,7 @@ macro_rules! suite {
             documents::documents_are_listed_by_collection_in_order,
             erasure::an_erased_session_leaves_nothing_and_others_stay,
             erasure::an_erasure_may_be_repeated,
-            erasure::traces_go_with_their_session,
+            erasure::a_trace_is_removed_with_its_session,
             erasure::telemetry_and_messages_are_removed_separately,
             erasure::nothing_is_stored_for_an_erased_session,
             erasure::idempotency_keys_of_erased_sessions_are_removed_or_expire,

@@ -176,7 +176,7 @@ pub async fn an_erasure_may_be_repeated(subject: &dyn Subject) {
     assert_eq!(store.recall(key).await.unwrap(), None);
 }
 
-pub async fn traces_go_with_their_session(subject: &dyn Subject) {
+pub async fn a_trace_is_removed_with_its_session(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let (start, other) = (make(subject, tenant).await, make(subject, tenant).await);
     let id = start.session_id;

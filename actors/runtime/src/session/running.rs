@@ -79,7 +79,7 @@ impl Running {
     }
 
     pub(super) fn is_snapshot_due(&self) -> bool {
-        self.machine.snapshot_is_due()
+        self.machine.is_snapshot_due()
             || self
                 .unsnapshotted_since
                 .is_some_and(|since| since.elapsed() >= SNAPSHOT_AFTER)
