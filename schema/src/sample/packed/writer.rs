@@ -156,7 +156,7 @@ impl BatchBuilder {
                 self.mark.names.extend_from_slice(name.as_bytes());
             }
             Sample::System(System { name, .. }) => {
-                self.system.push(number_of(SystemName::ALL, name))
+                self.system.push(number_of(SystemName::ALL, name));
             }
         }
         self.record_row(sample.kind(), i64::from(t_ms));
