@@ -15,14 +15,14 @@ use porchlight_schema::session::SessionStart;
 
 use crate::corpus::CORPUS;
 use crate::offline::{DurableState, Node, at_its_time, duration_ms, never_offline, rendered};
-use crate::store::at_once;
+use crate::store::block_on;
 
 /// The time in which batches reach the registry, and an actor processes its messages.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Node {
     fn snapshot(&self, id: SessionId) -> Option<Snapshot> {
-        at_once(self.store.real.newest_snapshot(id)).unwrap()
+        block_on(self.store.real.newest_snapshot(id)).unwrap()
     }
 
     async fn events(&self, id: SessionId) -> Vec<Event> {

@@ -25,7 +25,7 @@ use crate::clock::SimClock;
 use crate::corpus::CORPUS;
 use crate::node::in_system;
 use crate::plan::FaultRates;
-use crate::store::{FaultyStore, at_once};
+use crate::store::{FaultyStore, block_on};
 
 const WALL_MS: i64 = 1_763_636_100_000;
 const MINUTE_MS: i64 = 60_000;
@@ -191,7 +191,7 @@ impl Node {
     }
 
     fn row(&self, id: SessionId) -> SessionRow {
-        at_once(self.store.real.find(id)).unwrap().unwrap()
+        block_on(self.store.real.find(id)).unwrap().unwrap()
     }
 
     /// Returns the insight once nothing waits for scoring.
@@ -199,7 +199,7 @@ impl Node {
         while self.service.scoring_waiting() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        at_once(self.store.real.insight(id)).unwrap().unwrap()
+        block_on(self.store.real.insight(id)).unwrap().unwrap()
     }
 
     pub(crate) async fn stop(&self, id: SessionId, ended_at: Option<TimestampMs>) -> SessionRow {
@@ -307,7 +307,7 @@ fn forty_minutes_offline_give_the_same_insight() {
             let again = node.stop(id, Some(start.started_at)).await;
             assert_eq!(again, row);
             let insight = node.insight(id).await;
-            let messages = at_once(node.store.real.messages(id)).unwrap();
+            let messages = block_on(node.store.real.messages(id)).unwrap();
             let stopped = MessageEvent::SessionStopped;
             let stopped = messages.iter().filter(|message| message.event == stopped);
             (rendered(&start, &insight), stopped.count())
@@ -391,7 +391,7 @@ fn late_batches_are_scored_together() {
         // A single late batch is scored without a delay.
         node.send(id, 1, &batches[1]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
-        let insight = at_once(node.store.real.insight(id)).unwrap().unwrap();
+        let insight = block_on(node.store.real.insight(id)).unwrap().unwrap();
         assert_eq!(insight.covered.batches, 2);
         let further = 2..42;
         for seq in further.clone() {

@@ -8,7 +8,7 @@ use porchlight_schema::session::SessionStart;
 use tokio::time::Instant;
 
 use crate::offline::{DurableState, Node};
-use crate::store::at_once;
+use crate::store::block_on;
 
 /// The number of sessions that end at the same time.
 const SESSIONS: u32 = 64;
@@ -56,7 +56,7 @@ fn a_session_does_not_wait_for_all_sessions_of_another_tenant() {
         let start = node.begin_for(8, 0).await;
         end_together(&node, 7).await;
         node.stop(start.session_id, None).await;
-        while at_once(node.store.real.insight(start.session_id))
+        while block_on(node.store.real.insight(start.session_id))
             .unwrap()
             .is_none()
         {
