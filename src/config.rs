@@ -201,7 +201,7 @@ pub struct Cql {
     /// PEM file of the client certificate, if the cluster requires one.
     #[serde(deserialize_with = "words::text")]
     pub certificate_file: PathBuf,
-    /// PEM file of its key.
+    /// PEM file of the client certificate's key.
     #[serde(deserialize_with = "words::text")]
     pub key_file: PathBuf,
     /// Deadline of a journal write; a slower one is answered with 503.
@@ -298,7 +298,7 @@ pub struct Cluster {
     /// `host:port` at which the other nodes reach this one; empty: a single process.
     #[serde(deserialize_with = "words::text")]
     pub advertise: String,
-    /// Address on which it listens for them; empty: the same as `advertise`.
+    /// Address on which this node listens for the other nodes; empty: the same as `advertise`.
     #[serde(deserialize_with = "words::text")]
     pub listen: String,
     /// File with the secret that all nodes share; required if `advertise` is set. The node sends

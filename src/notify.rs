@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use porchlight_observe::chain;
 
-/// The service accepts requests.
+/// The message that the service accepts requests.
 pub(crate) const READY: &str = "READY=1";
-/// The service drains.
+/// The message that the service drains.
 pub(crate) const STOPPING: &str = "STOPPING=1";
-/// Every thread is alive.
+/// The message that every thread is alive.
 const ALIVE: &str = "WATCHDOG=1";
 
 /// Notifies systemd. If a message is lost, systemd's own timeouts apply.

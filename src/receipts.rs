@@ -93,7 +93,7 @@ mod tests {
         }
         let statement = statement(&request).unwrap();
         assert_eq!(statement.key_ids, ["7-8"]);
-        assert!(statement.subject.is("rider-7"));
-        assert!(!statement.subject.is("rider-8"));
+        assert!(statement.subject.matches("rider-7"));
+        assert!(!statement.subject.matches("rider-8"));
     }
 }

@@ -15,7 +15,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Number of base-32 digits for 128 bits.
 const DIGITS: usize = 26;
 
-/// The text is not an id of this kind.
+/// The error for a text that is not an id of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of this kind")]
 pub struct IdError;
@@ -142,7 +142,7 @@ id!(
     OrganizationId, "org_"
 );
 id!(
-    /// A link by which an app on a stock phone records deliveries.
+    /// Id of a recorder: a link by which an app on a stock phone records deliveries.
     RecorderId, "rec_"
 );
 id!(

@@ -27,7 +27,7 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 ///
 /// Returns the error of `parse`.
-pub fn parse_of_phone<T>(
+pub fn parse_from_phone<T>(
     text: &[u8],
     parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
 ) -> Result<T, serde_json::Error> {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn half_of_a_surrogate_pair_of_a_phone_is_read_as_the_replacement_character() {
         let read =
-            |text: &str| parse_of_phone(text.as_bytes(), |text| serde_json::from_slice(text));
+            |text: &str| parse_from_phone(text.as_bytes(), |text| serde_json::from_slice(text));
         for (escaped, meant) in [
             (r"a\ud83d", "a\u{fffd}"),
             (r"\uDE00b", "\u{fffd}b"),

@@ -156,7 +156,7 @@ pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
 /// Maximum number of open streams of one node to the console's live pages. Each holds a connection
 /// and polls at least every two seconds.
 pub const NODE_CONSOLE_STREAMS_MAX: usize = 512;
-/// Maximum number of these that belong to one tenant.
+/// Maximum number of open streams of one tenant, on one node, to the console's live pages.
 pub const TENANT_CONSOLE_STREAMS_MAX: usize = 64;
 /// Maximum number of messages in one chunk of an event stream; the next chunk is built after this
 /// one was written.
@@ -236,10 +236,10 @@ pub const DEVICE_SENSOR_CHARS_MAX: usize = 64;
 /// Maximum number of errors listed for one request.
 pub const FAULTS_MAX: usize = 20;
 
-// --- Recorders (contract 12) --------------------------------------------------------------------
-
 /// The time for which a browser may remember the answer to a preflight request, in seconds.
 pub const CORS_PREFLIGHT_SEC: u32 = 600;
+
+// --- Recorders (contract 12) --------------------------------------------------------------------
 
 /// Minimum lifetime of a recorder's link, in seconds (contract 12).
 pub const RECORDER_EXPIRES_SEC_MIN: u32 = 60;

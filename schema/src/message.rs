@@ -54,7 +54,7 @@ pub struct Message {
     pub number: u32,
     /// The event of the message.
     pub event: MessageEvent,
-    /// The time at which the store committed the message.
+    /// The time of the message: of the session's start or end, or of the insight's update.
     pub created_at: TimestampMs,
     /// The exact body.
     pub body: Arc<str>,

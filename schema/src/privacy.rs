@@ -140,7 +140,7 @@ pub struct HashedSubject {
 impl HashedSubject {
     /// Returns whether this is the hash of `subject`.
     #[must_use]
-    pub fn is_of(&self, subject: &Subject) -> bool {
+    pub fn matches(&self, subject: &Subject) -> bool {
         hex::decode(self.salt.as_bytes()).is_some_and(|salt| subject.hashed(salt).hash == self.hash)
     }
 }
@@ -185,9 +185,9 @@ mod tests {
     fn a_hashed_subject_matches_only_its_own_identifier() {
         let rider = Subject::ExternalRiderId("rider-7".into());
         let hashed = rider.hashed([7; 16]);
-        assert!(hashed.is_of(&rider));
-        assert!(!hashed.is_of(&Subject::DeliveryId("rider-7".into())));
-        assert!(!hashed.is_of(&Subject::ExternalRiderId("rider-8".into())));
+        assert!(hashed.matches(&rider));
+        assert!(!hashed.matches(&Subject::DeliveryId("rider-7".into())));
+        assert!(!hashed.matches(&Subject::ExternalRiderId("rider-8".into())));
         assert_ne!(rider.hashed([8; 16]).hash, hashed.hash);
         assert_ne!(hashed.hash, hex::encode(&rider.key()));
     }

@@ -168,11 +168,11 @@ pub struct Location {
     pub accuracy_m: Option<f32>,
     /// The altitude, metres.
     pub altitude_m: Option<f32>,
-    /// Speed over ground.
+    /// Speed over ground, m/s.
     pub speed_mps: Option<f32>,
     /// Course over ground, degrees from north, clockwise.
     pub bearing_deg: Option<f32>,
-    /// The platform says that the fix is simulated.
+    /// Whether the platform says that the fix is simulated.
     pub mock: bool,
     /// Source of the fix.
     pub provider: Option<Provider>,
@@ -231,7 +231,7 @@ pub struct Motion {
 pub struct Magnetic {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// Field along x, y, z.
+    /// Field along x, y, z, µT.
     pub field_ut: [f32; 3],
 }
 

@@ -236,8 +236,8 @@ pub enum EndReason {
     Idle,
     /// The session exceeded `session.max_duration`.
     TooLong,
-    /// The service had ended it for one of the two reasons above, and the app stopped it
-    /// afterwards.
+    /// The service had ended the session as [`EndReason::Idle`] or [`EndReason::TooLong`], and the
+    /// app stopped it afterwards.
     ///
     /// This is a separate variant and not a field of [`SessionEnd`], because ends are stored
     /// without field names: the rows of earlier versions would not decode with a further field.
@@ -248,7 +248,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// Returns whether the service ended it, and the app has not stopped it since
+    /// Returns whether the service ended the session and the app has not stopped it since
     /// (`SESSION_TIMEOUT`).
     #[must_use]
     pub fn is_timeout(self) -> bool {
@@ -262,18 +262,18 @@ impl EndReason {
 pub struct SessionEnd {
     /// The end as returned: the phone's time, or the service's.
     pub ended_at: TimestampMs,
-    /// The time at which the service completed the session, from which the token's remaining life
-    /// counts. A later stop does not change it.
+    /// The time at which the service completed the session. The session's token expires a fixed
+    /// time later. A later stop does not change it.
     pub completed_at: TimestampMs,
     /// The reason for the end.
     pub reason: EndReason,
 }
 
 impl SessionEnd {
-    /// Returns the last moment at which telemetry is still taken for the session: 24 hours after an
-    /// end by the service, 10 minutes after a stop by the app.
+    /// Returns the last moment at which telemetry is still accepted for the session: 24 hours after
+    /// an end by the service, 10 minutes after a stop by the app.
     #[must_use]
-    pub fn takes_telemetry_until(&self) -> TimestampMs {
+    pub fn accepts_telemetry_until(&self) -> TimestampMs {
         match self.reason {
             EndReason::Idle | EndReason::TooLong => {
                 self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
@@ -283,8 +283,8 @@ impl SessionEnd {
         }
     }
 
-    /// Returns whether a stop by the app, taken at `now`, replaces this end: the service ended the
-    /// session at most 24 hours ago.
+    /// Returns whether a stop by the app that arrives at `now` replaces this end: the service ended
+    /// the session at most 24 hours ago.
     #[must_use]
     pub fn is_replaced_by_stop_at(&self, now: TimestampMs) -> bool {
         self.reason.is_timeout() && now <= self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)

@@ -17,7 +17,7 @@ pub const DAY_MS: i64 = 24 * HOUR_MS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TimestampMs(pub i64);
 
-/// The text is not an RFC 3339 time with an offset.
+/// The error for a text that is not an RFC 3339 time with an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 time such as 2026-11-20T10:55:00.000Z")]
 pub struct TimestampError;
@@ -67,8 +67,8 @@ impl FromStr for TimestampMs {
     }
 }
 
-/// Parses a `date-time` to milliseconds, and whether these are all of it; `None` if the text is
-/// something else.
+/// Parses a `date-time` to milliseconds. Also returns whether the text is a whole number of
+/// milliseconds. Returns `None` if the text is something else.
 fn read(text: &[u8]) -> Option<(TimestampMs, bool)> {
     let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
     let [
@@ -119,8 +119,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Parses optional decimals to milliseconds, and whether all further ones are 0, and returns the
-/// rest of the text.
+/// Parses optional decimals to milliseconds. Also returns whether all further decimals are 0, and
+/// the rest of the text.
 fn decimals(rest: &[u8]) -> Option<(i64, bool, &[u8])> {
     let [b'.', rest @ ..] = rest else {
         return Some((0, true, rest));

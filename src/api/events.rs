@@ -67,7 +67,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         StreamMetrics::get().on_ended(StreamKind::Events, StreamEnd::Full);
         share_exceeded(exceeded)
     })?;
-    let permit = call.state.connections.events.take(tenant)?;
+    let permit = call.state.connections.events.acquire(tenant)?;
     let mut response = HttpResponse::Ok();
     response.insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")));
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));

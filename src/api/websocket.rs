@@ -88,7 +88,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
-    let permit = call.state.connections.sockets.take(session_id)?;
+    let permit = call.state.connections.sockets.acquire(session_id)?;
     let share = target.usage().hold(Share::Sockets);
     let share = share.map_err(|exceeded| {
         StreamMetrics::get().on_ended(StreamKind::Websocket, StreamEnd::Full);
@@ -174,7 +174,7 @@ impl Socket {
         StreamMetrics::get().on_ended(StreamKind::Websocket, closing.end());
         if let Some(reason) = closing.reason()
             && self.send([Message::Close(Some(reason))]).await.is_ok()
-            && closing.is_ours()
+            && closing.needs_answer()
         {
             let timeout_after = Duration::from_millis(SOCKET_CLOSING_MS_MAX);
             // The connection is closed in any case.

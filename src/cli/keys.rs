@@ -1,5 +1,5 @@
-//! `porchlight keys`: works through the server that uses the store or, if no server runs, on the
-//! store itself.
+//! `porchlight keys`: creates, lists and revokes keys through the server that uses the store or, if
+//! no server runs, directly on the store.
 
 use std::sync::Arc;
 

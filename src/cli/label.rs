@@ -1,5 +1,5 @@
-//! `porchlight label`: set segments along the signals of a recording, and write them as the labels
-//! that `evaluate` reads.
+//! `porchlight label`: sets segments along the signals of a recording, and writes them as the
+//! labels that `evaluate` reads.
 //!
 //! Commands arrive line by line on standard input, so that a person can type them while watching a
 //! video, or a file can contain them. [`Draft`] decides the effect of a command; this shell reads

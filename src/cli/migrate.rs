@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
     config: ConfigArguments,
 }
 
-/// Imports everything, and applies the logged erasures of both stores to the cluster: it may have
-/// erased sessions since an earlier run imported them, and then this run imports them again.
-/// Returns the number of sessions erased, too.
+/// Imports everything, and applies the logged erasures of both stores to the cluster. The cluster
+/// may have erased sessions since an earlier run imported them, and then this run imports them
+/// again. Also returns the number of erased sessions.
 async fn migrate_and_erase(
     from: &Arc<EmbeddedStore>,
     to: &Arc<CqlStore>,

@@ -1,5 +1,5 @@
-//! `porchlight secrets`: works through the server that uses the store or, if no server runs, on the
-//! store itself.
+//! `porchlight secrets`: re-encrypts stored secrets through the server that uses the store or, if
+//! no server runs, directly on the store.
 
 use anyhow::bail;
 use clap::Subcommand;

@@ -1,5 +1,5 @@
-//! `porchlight store check`: through the server that uses the store or, if none runs, on the store
-//! itself.
+//! `porchlight store check`: checks the rows of a store through the server that uses it or, if none
+//! runs, directly.
 
 use std::path::PathBuf;
 

@@ -206,7 +206,9 @@ impl Peers for PeerClient {
             Nudge::Tenant(tenant) | Nudge::Message(tenant, _) => tenant.organization_id.shard(),
         };
         match self.inner.remote_owner(shard) {
-            Some(node) => self.inner.change_queue(node, |queue| queue.nudge(nudge)),
+            Some(node) => self
+                .inner
+                .change_queue(node, |queue| queue.push_nudge(nudge)),
             None => {
                 self.inner.refresh_owners();
                 PeerMetrics::get().on_nudge(Nudged::Lost, 1);

@@ -189,7 +189,7 @@ impl RunningDriver {
             let input = tokio::select! {
                 _ = ticks.tick() => Input::Tick,
                 Some(input) = received.recv() => input,
-                () = self.view.owner_read_requested() => Input::OwnersOutdated,
+                () = self.view.wait_for_owner_read_request() => Input::OwnersOutdated,
             };
             self.handle_input(input);
         }

@@ -129,7 +129,7 @@ impl OwnershipView {
     }
 
     /// Waits for the next request for an early ownership read.
-    pub(super) async fn owner_read_requested(&self) {
+    pub(super) async fn wait_for_owner_read_request(&self) {
         self.owner_read_requested.notified().await;
     }
 

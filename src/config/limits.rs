@@ -34,7 +34,7 @@ pub struct Limits {
     /// PoDs of completed sessions replaced per second; the burst is ten times as many.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_pod_changes_per_second: u32,
-    /// Bytes of telemetry stored per second; the burst is those of 30 seconds.
+    /// Bytes of telemetry stored per second; the burst is the bytes of 30 seconds.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_stored_bytes_per_second: u64,
 }

@@ -16,7 +16,7 @@ fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     config
 }
 
-/// Tests that end sessions by age need not know the idle limit.
+/// A configuration that sets one of the limits need not know the default of the other.
 #[test]
 fn either_session_limit_may_be_the_shorter_one() {
     for toml in [

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::StoreKind;
 
-/// The word is not a kind of store.
+/// The error for a word that is not a kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be \"embedded\" or \"cql\"")]
 pub struct StoreKindError;

@@ -192,8 +192,8 @@ fn result(row: &DeliveryRow) -> Markup {
     }
 }
 
-fn empty_list(query: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
-    if more {
+fn empty_list(query: &ListQuery, current: Option<EndpointId>, has_more: bool) -> Markup {
+    if has_more {
         return empty(
             "No match yet",
             html! { "None of the newest webhook deliveries matches. Continue with the older ones." },

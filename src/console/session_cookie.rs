@@ -19,7 +19,7 @@ const PURPOSE: &str = "console ticket, version 1";
 /// The purpose for which the keys of CSRF tokens are derived.
 const CSRF_PURPOSE: &str = "console form word, version 1";
 /// The maximum duration of a console session.
-const LIFE_MS: i64 = 12 * HOUR_MS;
+const SESSION_MS_MAX: i64 = 12 * HOUR_MS;
 /// The maximum idle time of a session.
 const IDLE_MS: i64 = 30 * 60_000;
 /// The age of a ticket's last renewal after which it is renewed again.
@@ -104,7 +104,7 @@ impl Tickets {
             cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
         })?;
         let ticket: Ticket = postcard::from_bytes(&plain).ok()?;
-        let is_good = now.0 - ticket.issued_at < LIFE_MS
+        let is_good = now.0 - ticket.issued_at < SESSION_MS_MAX
             && now.0 - ticket.seen_at < IDLE_MS
             && !self.signed_out.contains_key(&ticket.session);
         is_good.then_some(ticket)
@@ -123,7 +123,7 @@ impl Tickets {
         // A full map holds only sessions signed out within twelve hours. The entry is then skipped,
         // because the browser has deleted its own copy.
         if self.signed_out.len() < SIGNED_OUT_MAX {
-            let until = TimestampMs(ticket.issued_at).plus_ms(LIFE_MS);
+            let until = TimestampMs(ticket.issued_at).plus_ms(SESSION_MS_MAX);
             self.signed_out.insert(ticket.session, until);
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         assert!(is_good(&ticket, NOW.plus_ms(IDLE_MS - 1)));
         assert!(!is_good(&ticket, NOW.plus_ms(IDLE_MS)));
         let mut now = NOW;
-        while now.0 < NOW.0 + LIFE_MS {
+        while now.0 < NOW.0 + SESSION_MS_MAX {
             assert!(is_good(&ticket, now));
             ticket = tickets.renewed(&ticket, now).unwrap_or(ticket);
             now = now.plus_ms(10 * 60_000);
@@ -215,7 +215,7 @@ mod tests {
         let other = tickets.issue([7; 32], NOW);
         tickets.sign_out(&other);
         assert!(!is_good(&other, NOW));
-        tickets.clean_up(NOW.plus_ms(LIFE_MS));
+        tickets.clean_up(NOW.plus_ms(SESSION_MS_MAX));
         assert!(tickets.signed_out.is_empty());
     }
 

@@ -262,8 +262,8 @@ fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&SessionOutcome>) -
     } }
 }
 
-fn empty_list(query: &ListQuery, more: bool) -> Markup {
-    if more {
+fn empty_list(query: &ListQuery, has_more: bool) -> Markup {
+    if has_more {
         return empty(
             "No match yet",
             html! { "None of the newest sessions matches. Continue with the older ones." },

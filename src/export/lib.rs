@@ -60,7 +60,7 @@ pub struct ExportedEvidence<'a> {
     pub data: &'a [Evidence],
     /// The version of the scoring weights.
     pub weights: &'a str,
-    /// The samples that do not support any result.
+    /// The number of acknowledged samples that no detector received.
     pub dropped_samples: DroppedSamples,
 }
 

@@ -350,7 +350,7 @@ impl Authenticator {
         if !record.is_live(now) {
             return Err(invalid("The key was revoked, or has expired."));
         }
-        self.uses.note(hash, &record, now);
+        self.uses.record(hash, &record, now);
         Ok(record)
     }
 }

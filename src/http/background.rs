@@ -22,7 +22,7 @@ use porchlight_schema::limits::{LARGE_BODY_REPEATED_MS, LARGE_BODY_STARVED_MS};
 use thread_priority::ThreadPriority;
 use tokio::sync::oneshot;
 
-/// The thread that did the work has ended early, because the work panicked.
+/// The error of work whose thread has ended early, because the work panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("the work on a large body ended early")]
 pub struct EndedEarly;

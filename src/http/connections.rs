@@ -74,7 +74,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
     /// # Errors
     ///
     /// Returns 429 if the owner has reached its limit; 503 if the node has.
-    pub fn take(self: &Arc<Self>, key: K) -> Result<ConnectionPermit<K>, Problem> {
+    pub fn acquire(self: &Arc<Self>, key: K) -> Result<ConnectionPermit<K>, Problem> {
         let free = |taken: usize| (taken < self.node_max).then_some(taken + 1);
         if self
             .taken
@@ -130,12 +130,15 @@ mod tests {
         let code = |permit: Result<ConnectionPermit<u8>, Problem>| {
             permit.err().map(|problem| problem.code())
         };
-        let (one, two) = (connections.take(1).unwrap(), connections.take(1).unwrap());
-        assert_eq!(code(connections.take(1)), Some(Code::TooManyStreams));
-        let other = connections.take(2).unwrap();
-        assert_eq!(code(connections.take(3)), Some(Code::Overloaded));
+        let (one, two) = (
+            connections.acquire(1).unwrap(),
+            connections.acquire(1).unwrap(),
+        );
+        assert_eq!(code(connections.acquire(1)), Some(Code::TooManyStreams));
+        let other = connections.acquire(2).unwrap();
+        assert_eq!(code(connections.acquire(3)), Some(Code::Overloaded));
         drop((one, other));
-        assert_eq!(code(connections.take(1)), None);
+        assert_eq!(code(connections.acquire(1)), None);
         drop(two);
         assert!(connections.each.is_empty() && connections.taken.load(Ordering::Relaxed) == 0);
     }

@@ -14,7 +14,7 @@ pub fn conditional(
     tag: &str,
     cache_control: HeaderValue,
 ) -> (HttpResponseBuilder, bool) {
-    let is_known = names(headers, tag);
+    let is_known = has_tag(headers, tag);
     let mut response = if is_known {
         HttpResponse::NotModified()
     } else {
@@ -28,14 +28,15 @@ pub fn conditional(
 
 /// Returns whether `If-None-Match` contains `tag` (a strong tag with its quotes), by the weak
 /// comparison that RFC 9110 section 13.1.2 requires.
-fn names(headers: &HeaderMap, tag: &str) -> bool {
+fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
     headers
         .get_all(IF_NONE_MATCH)
-        .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))
+        .any(|value| value.to_str().is_ok_and(|text| list_contains(text, tag)))
 }
 
-/// A tag may contain a comma, so the list is parsed by quotes.
-fn list_names(text: &str, tag: &str) -> bool {
+/// Returns whether the value of `If-None-Match` is `*` or lists `tag`. A tag may contain a comma,
+/// so the list is parsed by quotes.
+fn list_contains(text: &str, tag: &str) -> bool {
     let mut rest = text.trim();
     if rest == "*" {
         return true;
@@ -69,7 +70,7 @@ mod tests {
             "\"a,b\",W/\"abc\"",
             "W/\"x\",\t\"abc\" , \"y\"",
         ] {
-            assert!(list_names(text, "\"abc\""), "{text}");
+            assert!(list_contains(text, "\"abc\""), "{text}");
         }
         for text in [
             "",
@@ -82,7 +83,7 @@ mod tests {
             "\"x\"; \"abc\"",
             "\"x,\"abc\"",
         ] {
-            assert!(!list_names(text, "\"abc\""), "{text}");
+            assert!(!list_contains(text, "\"abc\""), "{text}");
         }
     }
 }

@@ -304,9 +304,8 @@ pub fn json(
     Ok(response.body(text))
 }
 
-/// Returns whether `Accept` allows a media type: the most specific matching range decides (RFC
-/// 9110, section 12.5.1). Malformed parts are ignored; without a readable range everything is
-/// allowed.
+/// Returns whether `Accept` allows a media type: the most specific range decides (RFC 9110,
+/// section 12.5.1). Malformed parts are ignored; without a readable range, all is allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;
     let mut is_readable = false;

@@ -126,7 +126,7 @@ pub fn listen(
                 // Streams send small answers, which Nagle's algorithm would delay by 40 ms.
                 .tcp_nodelay(true)
                 .on_connect_ext(move |connection: &TcpStream, data| {
-                    give_up_unread(connection);
+                    set_unread_timeout(connection);
                     data.insert(connected.open());
                 })
                 .expect(
@@ -161,7 +161,7 @@ fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Makes the kernel close a connection whose peer does not read. The framework waits for room to
 /// write as long as the connection lasts, so a peer that never reads could hold it forever.
-fn give_up_unread(connection: &TcpStream) {
+fn set_unread_timeout(connection: &TcpStream) {
     // A closed connection rejects the option.
     #[cfg(target_os = "linux")]
     let _set = rustix::net::sockopt::set_tcp_user_timeout(connection, UNREAD_MS_MAX);
@@ -180,7 +180,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (_other, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (stream, _) = accepted.unwrap();
-        give_up_unread(&stream);
+        set_unread_timeout(&stream);
         let set = rustix::net::sockopt::tcp_user_timeout(&stream).unwrap();
         assert_eq!(set, UNREAD_MS_MAX);
     }

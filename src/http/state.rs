@@ -121,7 +121,7 @@ impl State {
         self.auth.identify(headers, self.service.now()).await
     }
 
-    /// Counts a request against the caller's rate. The answer reports the rest of the rate.
+    /// Counts a request against the caller's rate. The answer reports the remaining rate.
     ///
     /// # Errors
     ///

@@ -78,7 +78,7 @@ impl HashedSubject {
 
     /// Returns whether this is the subject with that identifier.
     #[must_use]
-    pub fn is(&self, identifier: &str) -> bool {
+    pub fn matches(&self, identifier: &str) -> bool {
         let salt = BASE64.decode(&self.salt);
         salt.is_ok_and(|salt| subject_hash(self.kind, identifier, &salt) == self.hash)
     }
@@ -177,7 +177,7 @@ pub enum ReceiptError {
     TooLarge,
 }
 
-/// The text is not a public key.
+/// The error of a text that is not a public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this is not a public key: 43 characters of base64url are expected, or a JWK of the type OKP"

@@ -7,7 +7,7 @@ use porchlight_schema::session::Point;
 const EQUATOR_M: f64 = 40_075_016.69;
 /// The latitude at which the grid of tiles ends.
 const LATITUDE_MAX_DEG: f64 = 85.051_128;
-/// The width of a tile in a drawing for which its level of detail is right, in pixels.
+/// The width, in pixels, at which a drawn tile has the right level of detail.
 const TILE_PX: f64 = 512.0;
 
 /// The zoom, column and row of a tile.

@@ -1,7 +1,7 @@
 //! Variable-length integers and the wire format of protocol buffers, read from a slice without
 //! allocation.
 
-/// The input ends too early or is not in the expected format.
+/// The error for input that ends too early or is not in the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the data is damaged")]
 pub(super) struct Damaged;

@@ -108,7 +108,7 @@ pub(super) fn draw_tiles(
     collected.sort_by_key(|(kind, _)| *kind);
     let streets = collected.split_off(collected.partition_point(|(kind, _)| *kind <= Kind::Rail));
     for (kind, parts) in collected {
-        let (pen, fill) = look(kind, px_per_m);
+        let (pen, fill) = style_of(kind, px_per_m);
         shapes.push(Shape::Paths { parts, pen, fill });
     }
     // The edges of all streets lie under all streets, so that crossings are open.
@@ -140,8 +140,8 @@ fn street_px(kind: Kind, px_per_m: f32) -> f32 {
     (width_m * px_per_m).clamp(least_px, most_px)
 }
 
-/// Returns the pen or the fill of a kind that is not a street.
-fn look(kind: Kind, px_per_m: f32) -> (Option<Pen>, Option<Ink>) {
+/// Returns the pen and the fill of a kind that is not a street. Exactly one of them is set.
+fn style_of(kind: Kind, px_per_m: f32) -> (Option<Pen>, Option<Ink>) {
     let flat = |ink, width| Pen {
         ink,
         width,

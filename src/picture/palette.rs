@@ -8,7 +8,7 @@ const COLOURS_MAX: usize = 256;
 /// The number of bits of an index into the table of recent colours.
 const RECENT_BITS: u32 = 10;
 
-/// The number of pixels that are compared at once.
+/// The number of pixels that are compared in one step.
 const BLOCK: usize = 32;
 
 type Rgb = [u8; 3];

@@ -31,8 +31,9 @@ pub fn write(picture: &Picture) -> String {
     text
 }
 
-/// Returns the name of an ink in the style: `f…` fills, `s…` draws.
-pub(super) fn name(ink: Ink) -> usize {
+/// Returns the number in the names of an ink's two classes in the style sheet: `f…` fills, and `s…`
+/// draws lines.
+pub(super) fn class_number(ink: Ink) -> usize {
     let mut inks = Ink::ALL.iter().chain(&Ink::MAP);
     inks.position(|one| *one == ink).unwrap_or_default()
 }
@@ -40,7 +41,7 @@ pub(super) fn name(ink: Ink) -> usize {
 fn style(has_map: bool) -> String {
     let rules = |colour: fn(Ink) -> [u8; 3]| {
         let rule = |ink: Ink| {
-            let ([r, g, b], n) = (colour(ink), name(ink));
+            let ([r, g, b], n) = (colour(ink), class_number(ink));
             format!(".f{n}{{fill:#{r:02x}{g:02x}{b:02x}}}.s{n}{{stroke:#{r:02x}{g:02x}{b:02x}}}")
         };
         let map = Ink::MAP.iter().filter(|_| has_map);
@@ -79,8 +80,8 @@ fn write_pen(out: &mut String, pen: &Pen) {
 }
 
 fn write_class(out: &mut String, fill: Option<Ink>, pen: Option<&Pen>) {
-    let fill = fill.map(|ink| format!("f{}", name(ink)));
-    let pen = pen.map(|pen| format!("s{}", name(pen.ink)));
+    let fill = fill.map(|ink| format!("f{}", class_number(ink)));
+    let pen = pen.map(|pen| format!("s{}", class_number(pen.ink)));
     let classes: Vec<_> = fill.into_iter().chain(pen).collect();
     let _ = write!(out, " class=\"{}\"", classes.join(" "));
 }
@@ -153,10 +154,10 @@ fn write_text(out: &mut String, shape: &Shape) {
         "<text x=\"{}\" y=\"{}\" font-size=\"{size}\" class=\"f{}",
         number(at.x),
         number(at.y),
-        name(*ink)
+        class_number(*ink)
     );
     if *halo {
-        let _ = write!(out, " s{} h", name(Ink::Sheet));
+        let _ = write!(out, " s{} h", class_number(Ink::Sheet));
     }
     out.push('"');
     match anchor {

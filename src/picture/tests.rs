@@ -182,11 +182,11 @@ fn a_street_map_lies_under_the_path() {
     let on_map = draw_on(&track, &score, ground(origin));
     let text = svg::write(&on_map);
     assert!(on_map.has_map && text.contains("Synthetic map"));
-    let class = |ink| format!("class=\"f{}\"", svg::name(ink));
+    let class = |ink| format!("class=\"f{}\"", svg::class_number(ink));
     for ink in [Ink::MapLand, Ink::MapBuilding] {
         assert!(text.contains(&class(ink)), "{ink:?}");
     }
-    let streets = format!("class=\"s{}\"", svg::name(Ink::MapStreet));
+    let streets = format!("class=\"s{}\"", svg::class_number(Ink::MapStreet));
     let (street, walk) = (
         text.find(&streets),
         text.find("stroke-dasharray=\"0.01 7\""),

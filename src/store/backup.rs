@@ -180,7 +180,7 @@ struct CopyWriter<E> {
 impl<E: Engine> CopyWriter<E> {
     fn row(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<(), BackupError> {
         let (_, group_number) =
-            record::unseal(space, key, value.to_vec()).map_err(BackupError::Damaged)?;
+            record::verified(space, key, value.to_vec()).map_err(BackupError::Damaged)?;
         self.report.group_number = self.report.group_number.max(group_number);
         self.report.rows += 1;
         self.report.bytes += (key.len() + value.len()) as u64;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_of_one_time_although_rows_are_removed_while_it_runs() {
+    fn a_backup_shows_one_point_in_time_although_rows_are_removed_while_it_runs() {
         let (from, to) = (folder("running"), folder("running-copy"));
         let store = EmbeddedStore::open_for_command(&from).unwrap();
         let secrets = StoreSecrets {

@@ -126,7 +126,7 @@ impl CheckReport {
 
 /// Verifies the checksum of a row and that it can be decoded.
 fn verify(space: Space, key: &[u8], value: &[u8]) -> StoreResult<()> {
-    let (payload, _) = record::unseal(space, key, value.to_vec())?;
+    let (payload, _) = record::verified(space, key, value.to_vec())?;
     kinds::verify(space, key, &payload)
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
             behind = behind.after(last);
         }
         let mut back = Pages::new(Order::Descending, behind);
-        // The second error is the same block, reached from behind.
+        // This read also ends at a damaged block, and its error adds nothing.
         drop(back.read(engine, space, &mut |key, value| {
             report.row(space, key, value)
         }));
@@ -171,7 +171,9 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
 /// Reads a range page by page.
 struct Pages {
     order: Order,
+    /// The part of the range that was not read yet.
     left: KeyRange,
+    /// The key of the last row that was read.
     last: Option<Vec<u8>>,
 }
 
@@ -237,7 +239,7 @@ impl<E: Engine> LocalStore<E> {
             .as_ref()
             .map(|folder| folder.join(QUARANTINE_FILE));
         for row in &report.damaged {
-            let Some(key) = bytes(&row.key) else {
+            let Some(key) = decode_hex(&row.key) else {
                 continue;
             };
             let Some(value) = self.engine.get(row.space, &key).map_err(StoreError::from)? else {
@@ -343,8 +345,8 @@ fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<
     quarantine::append(file, &line)
 }
 
-/// Decodes the bytes from hexadecimal digits.
-fn bytes(digits: &str) -> Option<Vec<u8>> {
+/// Decodes hexadecimal digits. Returns `None` if a character is not one.
+fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks_exact(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     pairs.map(byte).collect()

@@ -227,9 +227,9 @@ impl Committer {
         self.run(1024, Durability::Synced, decide).await
     }
 
-    /// Writes small rows of the service itself. The next durable write makes them durable. For work
-    /// that a crash of the machine only repeats, so that it adds no syncs to those of the clients'
-    /// writes.
+    /// Writes small rows of the service itself. The next durable write makes them durable. Use it
+    /// for work that is repeated after a crash of the machine: it adds no syncs to those of the
+    /// clients' writes.
     pub async fn write_unsynced<T, F>(&self, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -319,8 +319,8 @@ impl Writer {
             }
             let begun = Instant::now();
             let writes = operations.iter().filter(|operation| operation.is_synced());
-            let space = self.pace.spacing(writes.count(), begun - self.begun);
-            self.not_before = (!space.is_zero()).then(|| begun + space);
+            let spacing = self.pace.spacing(writes.count(), begun - self.begun);
+            self.not_before = (!spacing.is_zero()).then(|| begun + spacing);
             self.begun = begun;
             self.commit(operations)?;
             self.written_at = Instant::now();
@@ -412,7 +412,7 @@ impl Writer {
             }
             return Err(error);
         }
-        for (session_id, seq, batch) in self.group.taken.drain(..) {
+        for (session_id, seq, batch) in self.group.batches.drain(..) {
             (self.on_durable)(session_id, seq, batch);
         }
         StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);

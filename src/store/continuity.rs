@@ -25,7 +25,7 @@ pub(crate) const ROTATE_GROUPS: u64 = RING / 8;
 
 const _: () = assert!(
     ROTATE_GROUPS * 6 <= RING,
-    "four moves under way, one memory being filled and one to spare lie within the ring"
+    "the groups of four pending flushes, of the memtable being filled and of one more are in the ring"
 );
 
 /// The reason why a store is incomplete.
@@ -70,7 +70,7 @@ pub(crate) fn markers(group_number: u64) -> [Write; 2] {
         let key = slot_key(group_number);
         Write {
             space,
-            value: Some(record::seal(space, &key, Vec::new(), group_number)),
+            value: Some(record::with_checksum(space, &key, Vec::new(), group_number)),
             key,
         }
     })
@@ -84,7 +84,7 @@ fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, MissingGroups> {
         space,
         &KeyRange::prefix([0]),
         Order::Ascending,
-        &mut |key, value| match record::unseal(space, key, value.to_vec()) {
+        &mut |key, value| match record::verified(space, key, value.to_vec()) {
             Ok((_, group_number)) => {
                 if let Some(slot) = ring.get_mut((group_number % RING) as usize) {
                     *slot = group_number;

@@ -120,7 +120,7 @@ struct Inner {
     on_durable: OnDurable,
     /// Permits for actions that failed and are being retried.
     retry_permits: Arc<Semaphore>,
-    closed: AtomicBool,
+    is_closed: AtomicBool,
     in_flight: AtomicUsize,
 }
 
@@ -217,7 +217,8 @@ impl CqlStore {
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
     {
-        self.read(|inner| self.spawn(inner, work)).await
+        self.run_with_deadline(|inner| self.spawn(inner, work))
+            .await
     }
 
     /// Runs an operation that reads many rows to completion, without a deadline.
@@ -233,8 +234,9 @@ impl CqlStore {
         self.spawn(Arc::clone(&self.inner), work).await
     }
 
-    /// Runs an operation on one session or message until the deadline.
-    async fn read<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    /// Runs a read, or writes that are complete in themselves, of one session or message. The
+    /// operation stops at the deadline, or when the caller stops waiting.
+    async fn run_with_deadline<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         F: Future<Output = StoreResult<T>>,
     {
@@ -271,7 +273,7 @@ impl CqlStore {
 
     /// Refuses later calls and waits at most six seconds for operations in flight.
     pub async fn close(&self) {
-        self.inner.closed.store(true, Ordering::Release);
+        self.inner.is_closed.store(true, Ordering::Release);
         let ended = async {
             while self.inner.in_flight.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -363,14 +365,14 @@ impl Inner {
             operation_timeout: OPERATION_TIMEOUT.max(2 * options.ingest_within),
             on_durable,
             retry_permits: Arc::new(Semaphore::new(STORE_ACTIONS_RETRIED_MAX)),
-            closed: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
         };
         Ok((inner, on_fatal))
     }
 
     fn check_open(&self) -> StoreResult<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed.load(Ordering::Acquire) {
             return Err(StoreError::unavailable("the store is closed"));
         }
         Ok(())

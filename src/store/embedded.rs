@@ -202,7 +202,7 @@ impl EmbeddedStore {
     }
 
     /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier
-    /// secrets are not needed afterwards. A locked store does nothing. Blocks.
+    /// secrets are not needed afterwards. Does nothing while the store is locked. Blocks.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl EmbeddedStore {
         self.engine.inner().memtables_bytes()
     }
 
-    /// Flushes memory to tables and waits for it. Blocks.
+    /// Flushes the memtables to tables and waits for it. Blocks.
     ///
     /// # Errors
     ///
@@ -435,8 +435,8 @@ mod tests {
     fn an_interrupted_first_start_starts_again() {
         let path = folder("cut-off");
         let (engine, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
-        // As it is left with a journal and no version file; without an engine; and with an empty
-        // number.
+        // Three states of an interrupted first start: a journal without the version file, no
+        // engine, and an empty file of the acknowledged group.
         let journal = || {
             drop(Acknowledged::create(&path, 0).unwrap());
             std::fs::create_dir_all(&engine).unwrap();

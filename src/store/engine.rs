@@ -168,7 +168,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Records that everything up to this group is synced, before any caller is answered.
     fn acknowledge(&self, group_number: u64) -> Result<(), EngineError>;
 
-    /// Starts flushing memory to tables, without waiting.
+    /// Starts flushing the memtables to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;
 
     /// Returns the bytes that the engine holds in memory and has yet to write to its files,

@@ -10,12 +10,12 @@ use super::recent::Recent;
 pub(crate) struct JournalHead {
     /// The highest number, or `None` while there is no batch.
     pub(crate) highest: Option<u32>,
-    /// The count of numbers below it that have no batch.
+    /// The count of numbers below `highest` that have no batch.
     pub(crate) missing: u32,
     /// Whether the session has ended: further batches are late.
-    pub(crate) ended: bool,
+    pub(crate) has_ended: bool,
     /// Whether this process has erased the session: requests in flight then store nothing.
-    pub(crate) erased: bool,
+    pub(crate) is_erased: bool,
 }
 
 /// The heads of recently used sessions.
@@ -42,7 +42,7 @@ impl JournalHeads {
             self.set(
                 session_id,
                 JournalHead {
-                    ended: true,
+                    has_ended: true,
                     ..head
                 },
             );
@@ -52,7 +52,7 @@ impl JournalHeads {
     /// Records that a session is being erased, so that nothing more is stored for it.
     pub(crate) fn erase(&mut self, session_id: SessionId) {
         let erased = JournalHead {
-            erased: true,
+            is_erased: true,
             ..JournalHead::default()
         };
         self.set(session_id, erased);
@@ -60,7 +60,7 @@ impl JournalHeads {
 
     /// Returns whether a session was erased.
     pub(crate) fn is_erased(&mut self, session_id: SessionId) -> bool {
-        self.get(session_id).is_some_and(|head| head.erased)
+        self.get(session_id).is_some_and(|head| head.is_erased)
     }
 
     /// Evicts the head of a session whose rows are removed.

@@ -10,23 +10,29 @@ use serde::de::DeserializeOwned;
 use super::engine::Space;
 
 /// The number of bytes after the payload: the group's number and the CRC-32.
-pub(crate) const SEAL_BYTES: usize = 12;
+pub(crate) const TRAILER_BYTES: usize = 12;
 
 /// The number of the payload format: postcard. Every format ever written stays readable.
 const FORMAT: u8 = 1;
 
-fn checksum(space: Space, key: &[u8], sealed: &[u8]) -> u32 {
+fn checksum(space: Space, key: &[u8], body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[space as u8]);
     hasher.update(&(key.len() as u32).to_be_bytes());
     hasher.update(key);
-    hasher.update(sealed);
+    hasher.update(body);
     hasher.finalize()
 }
 
-/// Seals a payload written by this group.
-pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, group_number: u64) -> Vec<u8> {
-    payload.reserve_exact(SEAL_BYTES);
+/// Returns the value of a row: its payload, followed by the number of the group that writes it and
+/// the checksum.
+pub(crate) fn with_checksum(
+    space: Space,
+    key: &[u8],
+    mut payload: Vec<u8>,
+    group_number: u64,
+) -> Vec<u8> {
+    payload.reserve_exact(TRAILER_BYTES);
     payload.extend_from_slice(&group_number.to_be_bytes());
     let checksum = checksum(space, key, &payload);
     payload.extend_from_slice(&checksum.to_be_bytes());
@@ -46,21 +52,24 @@ pub(crate) fn damaged(space: Space, key: &[u8], what: &str) -> StoreError {
 /// Returns whether a value's checksum matches.
 pub(crate) fn is_sound(space: Space, key: &[u8], value: &[u8]) -> bool {
     let parts = value.split_last_chunk::<4>();
-    parts.is_some_and(|(sealed, stored)| {
-        sealed.len() >= SEAL_BYTES - 4
-            && checksum(space, key, sealed) == u32::from_be_bytes(*stored)
+    parts.is_some_and(|(body, stored)| {
+        body.len() >= TRAILER_BYTES - 4 && checksum(space, key, body) == u32::from_be_bytes(*stored)
     })
 }
 
 /// Verifies a value's checksum and returns its payload and the number of the group that wrote it.
-pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResult<(Vec<u8>, u64)> {
-    let (sealed, stored) = value
+pub(crate) fn verified(
+    space: Space,
+    key: &[u8],
+    mut value: Vec<u8>,
+) -> StoreResult<(Vec<u8>, u64)> {
+    let (body, stored) = value
         .split_last_chunk::<4>()
         .ok_or_else(|| damaged(space, key, "too short"))?;
-    if checksum(space, key, sealed) != u32::from_be_bytes(*stored) {
+    if checksum(space, key, body) != u32::from_be_bytes(*stored) {
         return Err(damaged(space, key, "checksum does not match"));
     }
-    let (payload, group_number) = sealed
+    let (payload, group_number) = body
         .split_last_chunk::<8>()
         .ok_or_else(|| damaged(space, key, "too short"))?;
     let (length, group_number) = (payload.len(), u64::from_be_bytes(*group_number));
@@ -76,7 +85,8 @@ pub(crate) fn parts(value: &[u8]) -> Option<(&[u8], u64)> {
     Some((payload, u64::from_be_bytes(*group_number)))
 }
 
-/// Encodes a payload: the number of the format, then postcard. The buffer has room for the seal.
+/// Encodes a payload: the number of the format, then postcard. The buffer has room for the bytes
+/// that [`with_checksum`] appends.
 pub(crate) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     encode_about(value, 0)
 }
@@ -108,21 +118,24 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_truncation_is_detected() {
-        let value = seal(Space::State, b"key", b"payload".to_vec(), 7);
+        let value = with_checksum(Space::State, b"key", b"payload".to_vec(), 7);
         assert_eq!(
-            unseal(Space::State, b"key", value.clone()).unwrap(),
+            verified(Space::State, b"key", value.clone()).unwrap(),
             (b"payload".to_vec(), 7)
         );
         for bit in 0..8 * value.len() {
             let mut flipped = value.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(unseal(Space::State, b"key", flipped).is_err(), "bit {bit}");
+            assert!(
+                verified(Space::State, b"key", flipped).is_err(),
+                "bit {bit}"
+            );
         }
         for length in 0..value.len() {
-            assert!(unseal(Space::State, b"key", value[..length].to_vec()).is_err());
+            assert!(verified(Space::State, b"key", value[..length].to_vec()).is_err());
         }
-        assert!(unseal(Space::State, b"kez", value.clone()).is_err());
-        assert!(unseal(Space::Journal, b"key", value).is_err());
+        assert!(verified(Space::State, b"kez", value.clone()).is_err());
+        assert!(verified(Space::Journal, b"key", value).is_err());
     }
 
     #[test]

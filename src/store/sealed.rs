@@ -2,14 +2,15 @@
 //! instead of rewriting every file that ever held the data.
 //!
 //! Each session has a data key, which seals its rows. When the row of its start is removed, the
-//! session's key is destroyed, and its rows are unreadable in memory tables, tables and journals of
-//! the engine below. Rows that belong to no session have a key each ([`owner`]). The keys are in
-//! files of their own ([`data_keys`]), because the engine never overwrites anything in place.
+//! session's key is destroyed, and its rows are unreadable in memtables, tables and journals of the
+//! engine below. Rows that belong to no session have a key each ([`owner`]). The keys are in files
+//! of their own ([`data_keys`]), because the engine never overwrites anything in place.
 //!
-//! A row says which key sealed it ([`value`]). Bookkeeping rows are written in the batch that
-//! causes them: the next unused key, and the keys to be destroyed once that batch is durable. After
-//! a crash the first synced batch destroys the latter. Rows that an earlier version wrote are not
-//! sealed; while there may be any, an erasure rewrites the files of the engine as before.
+//! A sealed row contains the number of its key ([`value`]). Bookkeeping rows are written in the
+//! batch that causes them: the next unused key, and the keys to be destroyed once that batch is
+//! durable. If the process crashes before it destroys these keys, the first synced batch of the
+//! next process does. Rows that an earlier version wrote are not sealed; while there may be any, an
+//! erasure rewrites the files of the engine.
 
 mod batch;
 mod bookkeeping;
@@ -81,7 +82,7 @@ fn readable<T>(read: Option<Result<T, EngineError>>) -> Result<Option<T>, DataKe
 
 /// Decodes the row with the number of the next unused key. `None`: it is damaged.
 fn decoded_next(value: Vec<u8>) -> Option<u64> {
-    let (payload, _) = record::unseal(Space::State, NEXT, value).ok()?;
+    let (payload, _) = record::verified(Space::State, NEXT, value).ok()?;
     record::decode(Space::State, NEXT, &payload).ok()
 }
 
@@ -140,13 +141,13 @@ impl<E: Engine> SealedEngine<E> {
                 unsealed,
             }),
         };
-        // Another thread may have unlocked it meanwhile, with the same keys.
+        // If another thread has unlocked the engine meanwhile, it has opened the same keys.
         drop(self.sealing.set(Arc::new(sealing)));
         Ok(())
     }
 
-    /// Seals the root key with the first secret, unless that one has sealed it. A locked engine
-    /// does nothing.
+    /// Seals the root key with the first secret, unless that one has sealed it. Does nothing while
+    /// the engine is locked.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl<E: Engine> SealedEngine<E> {
         let opened = secret.and_then(|secret| {
             let (payload, group_number) = record::parts(&value)?;
             let payload = value::open((space, key), &secret, payload)?;
-            Some(record::seal(space, key, payload, group_number))
+            Some(record::with_checksum(space, key, payload, group_number))
         });
         Ok(Opened::Value(opened.unwrap_or_else(|| {
             value.pop();

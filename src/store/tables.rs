@@ -6,19 +6,19 @@
 //!
 //! | byte | table | key | value |
 //! |---|---|---|---|
-//! | `j` (journal space) | batches | session, seq | time taken, packed batch |
+//! | `j` (journal space) | batches | session, seq | time received, packed batch |
 //! | `J` | missing numbers of a journal | session | the count of missing numbers below the highest |
 //! | `n` | notes | session, kind, numbers | the note |
 //! | `s` | sessions | session | `SessionStart` |
 //! | `e` | ends | session | `SessionEnd` |
 //! | `p` | PoDs | session | `PodRow` |
-//! | `l` | sessions in progress | session | |
+//! | `l` | live sessions | session | |
 //! | `c` | completed sessions | time of completion, session | |
 //! | `y` | ended sessions to score | session | |
 //! | `t` | sessions of a tenant | tenant, time of creation, session | |
 //! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
 //! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
-//! | `i` | idempotency keys | tenant, hash of the key | the remembered request |
+//! | `i` | idempotency keys | tenant, hash of the key | `IdempotencyRecord` |
 //! | `I` | … by age | time of creation, the key of `i` | |
 //! | `a` | snapshots | session | the newest |
 //! | `v` | insights | session | the newest |
@@ -26,10 +26,11 @@
 //! | `w` | learned | 32 bytes | as the scorer wrote it |
 //! | `m` | messages | session, number | `Message` |
 //! | `M` | messages by id | id | session, number |
-//! | `h` | endpoints | tenant | begins with whether it is enabled |
+//! | `h` | endpoints | tenant | `Endpoint` |
 //! | `o` | lanes | endpoint, session, number | `Queued`, of a message that waits |
 //! | `q` | messages to be examined | endpoint, id | session |
 //! | `u` | retries | endpoint, due time, session | session |
+//! | `z` | held messages | endpoint, end of the maximum holding time, id | session |
 //! | `b` | requests for manual attempts | endpoint, time, id | `ManualRetry` |
 //! | `D` | deliveries | tenant, id | `DeliveryRow` |
 //! | `F` | failed deliveries | tenant, id | |

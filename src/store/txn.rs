@@ -126,7 +126,7 @@ pub struct Reader<'a>(pub &'a dyn Engine);
 impl Read for Reader<'_> {
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
         match self.0.get(space, key)? {
-            Some(value) => Ok(Some(record::unseal(space, key, value)?.0)),
+            Some(value) => Ok(Some(record::verified(space, key, value)?.0)),
             None => Ok(None),
         }
     }
@@ -170,7 +170,7 @@ fn payload_of(scan: &Scan, key: &[u8], value: &[u8]) -> StoreResult<Vec<u8>> {
     if scan.keys_only {
         return Ok(Vec::new());
     }
-    record::unseal(scan.space, key, value.to_vec()).map(|(payload, _)| payload)
+    record::verified(scan.space, key, value.to_vec()).map(|(payload, _)| payload)
 }
 
 /// A new payload; `None` removes the row.
@@ -186,8 +186,8 @@ pub(crate) struct Group {
     /// The earlier content of each key that the present operation wrote.
     undo: Vec<(Space, Vec<u8>, Option<Decided>)>,
     /// Batches to deliver once the group is durable.
-    pub(crate) taken: Vec<(SessionId, u32, PackedBatch)>,
-    taken_before: usize,
+    pub(crate) batches: Vec<(SessionId, u32, PackedBatch)>,
+    batches_before: usize,
 }
 
 impl Group {
@@ -201,7 +201,7 @@ impl Group {
     /// Keeps the present operation's writes.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
-        self.taken_before = self.taken.len();
+        self.batches_before = self.batches.len();
     }
 
     /// Rolls back the present operation's writes.
@@ -212,7 +212,7 @@ impl Group {
                 None => self.overlay(space).remove(&key),
             };
         }
-        self.taken.truncate(self.taken_before);
+        self.batches.truncate(self.batches_before);
     }
 
     /// Returns whether the group writes nothing.
@@ -220,17 +220,20 @@ impl Group {
         self.journal.is_empty() && self.state.is_empty()
     }
 
-    /// Takes the group's writes for the engine, each row sealed with the group's number. `taken`
-    /// stays.
+    /// Takes the group's writes for the engine, each value with the group's number and a checksum.
+    /// `batches` stays.
     pub(crate) fn writes(&mut self, group_number: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.journal.len() + self.state.len() + 2);
         for space in Space::ALL {
             let rows = std::mem::take(self.overlay(space));
-            writes.extend(rows.into_iter().map(|(key, payload)| Write {
-                space,
-                value: payload.map(|payload| record::seal(space, &key, payload, group_number)),
-                key,
-            }));
+            writes.extend(
+                rows.into_iter().map(|(key, payload)| Write {
+                    space,
+                    value: payload
+                        .map(|payload| record::with_checksum(space, &key, payload, group_number)),
+                    key,
+                }),
+            );
         }
         writes
     }
@@ -272,7 +275,7 @@ impl Txn<'_> {
 
     /// Delivers a batch once it is durable.
     pub(crate) fn on_durable(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
-        self.group.taken.push((session_id, seq, batch));
+        self.group.batches.push((session_id, seq, batch));
     }
 
     /// Returns this transaction as a reader.

@@ -196,7 +196,7 @@ async fn a_refused_batch_leaves_the_connection_open() {
 async fn the_close_code_gives_the_reason() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    // Too large, in one frame and in many.
+    // A message is too large, in one frame and in many.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone.codec = Codec::new().client_mode();
     phone
@@ -227,7 +227,7 @@ async fn the_close_code_gives_the_reason() {
     let announced = head(0x00, 600 * 1024);
     phone.stream.write_all(&announced).await.unwrap();
     assert_eq!(phone.closed().await, CloseCode::Size);
-    // An unmasked frame.
+    // A frame is not masked.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone
         .stream
@@ -235,7 +235,7 @@ async fn the_close_code_gives_the_reason() {
         .await
         .unwrap();
     assert_eq!(phone.closed().await, CloseCode::Protocol);
-    // A long message that gets no permit.
+    // A long message gets no permit.
     let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone

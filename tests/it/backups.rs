@@ -12,7 +12,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const METRIC: &str = "porchlight_store_last_backup_timestamp_seconds";
 
-/// Unix seconds of the last good backup, as the server shows them.
+/// Returns the time of the last successful backup in Unix seconds, from the server's metrics.
 fn last_backup(server: &Server) -> f64 {
     block_on(server.metric(METRIC)).unwrap()
 }

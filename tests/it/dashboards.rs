@@ -310,7 +310,7 @@ impl Prometheus {
     }
 
     /// Returns whether there is data: at least one number.
-    async fn has(&self, expr: &str) -> Result<bool, String> {
+    async fn has_data(&self, expr: &str) -> Result<bool, String> {
         let values = self.query(expr).await?;
         Ok(values.iter().any(|value| !value.is_nan()))
     }
@@ -402,7 +402,7 @@ fn a_real_prometheus_has_data_for_every_panel_and_every_rule() {
                         .replace("$instance", ".*")
                         .replace("$actor", ".*");
                     let may_be_empty = MAY_BE_EMPTY.iter().any(|(name, _)| *name == title);
-                    match prometheus.has(&expr).await {
+                    match prometheus.has_data(&expr).await {
                         Ok(true) => {}
                         Ok(false) if may_be_empty => {}
                         Ok(false) => empty.push(format!("{file}, {title}: {expr}")),
@@ -419,7 +419,7 @@ fn a_real_prometheus_has_data_for_every_panel_and_every_rule() {
                     vec![rule.expr]
                 };
                 for expr in wanted {
-                    if prometheus.has(&expr).await != Ok(true) {
+                    if prometheus.has_data(&expr).await != Ok(true) {
                         empty.push(format!("{file}, {}: {expr}", rule.name));
                     }
                 }

@@ -65,7 +65,7 @@ fn a_starting_server_waits_for_a_command_that_has_the_store_open() {
     server.stop();
 }
 
-/// One of several processes that open a new store at once gets it, and the others are refused.
+/// If several processes open a new store at the same time, one gets it and the others are refused.
 #[test]
 fn a_first_start_in_progress_does_not_count_as_interrupted() {
     for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! A store whose secret key is lost or replaced: the real binary refuses to start and names the
-//! remedy.
+//! Tests that the real binary refuses to start on a store whose secret key is lost or replaced, and
+//! says what to do.
 
 use std::fs;
 use std::path::Path;

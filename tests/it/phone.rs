@@ -63,7 +63,7 @@ pub(crate) struct Tally {
     pub(crate) unreachable: AtomicU64,
     /// The number of requests that were started, and not answered.
     pub(crate) unanswered: AtomicU64,
-    /// The errors of the first few.
+    /// The errors of the first few unanswered requests.
     pub(crate) reasons: Mutex<Vec<String>>,
     /// The longest time until a request was answered, over all attempts, in milliseconds.
     pub(crate) slowest_ms: AtomicU64,

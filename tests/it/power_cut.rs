@@ -72,17 +72,17 @@ fn library() -> PathBuf {
 struct Disk {
     folder: Folder,
     library: PathBuf,
-    lies: bool,
+    ignores_sync: bool,
 }
 
 impl Disk {
-    fn new(lies: bool) -> Self {
+    fn new(ignores_sync: bool) -> Self {
         let folder = Folder::new();
         fs::create_dir(folder.store()).unwrap();
         Self {
             folder,
             library: library(),
-            lies,
+            ignores_sync,
         }
     }
 
@@ -103,7 +103,7 @@ impl Disk {
             ("VOLATILE_ROOT", store.to_str().unwrap()),
             ("VOLATILE_SHADOW", shadow.to_str().unwrap()),
         ];
-        if self.lies {
+        if self.ignores_sync {
             variables.push(("VOLATILE_LIES", "1"));
         }
         Server::start(&self.folder, &variables)

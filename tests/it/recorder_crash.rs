@@ -17,9 +17,10 @@ use crate::phone::{Client, ServerUrl};
 use crate::server::{Folder, Server, block_on};
 
 const CRASHES: u64 = 4;
-/// The apps that push at the same time: each second one numbers its messages, like Sensor Logger.
+/// The number of apps that push at the same time. Every second one numbers its messages, like
+/// Sensor Logger.
 const APPS: usize = 4;
-/// The readings of one message.
+/// The number of readings in one message.
 const READINGS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 const NO_LIMIT: [(&str, &str); 1] = [("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0")];

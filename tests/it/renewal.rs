@@ -24,8 +24,8 @@ async fn start(client: &Client, rider: &str) -> String {
     started.await.1["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Returns the remaining life of the session's row in seconds.
-async fn life_sec(keyspace: &str, session: &str) -> i32 {
+/// Returns the remaining time to live of the session's row in seconds.
+async fn ttl_sec(keyspace: &str, session: &str) -> i32 {
     let id: SessionId = session.parse().unwrap();
     let key = id.to_bytes().iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();
@@ -71,13 +71,13 @@ impl Keyspace {
         Server::start(&self.folder, &borrowed(&variables))
     }
 
-    /// Returns the remaining lives of sessions' rows in days.
-    async fn lives_days(&self, sessions: &[String]) -> Vec<i32> {
-        let mut lives = Vec::new();
+    /// Returns the remaining times to live of sessions' rows in days.
+    async fn ttls_days(&self, sessions: &[String]) -> Vec<i32> {
+        let mut ttls = Vec::new();
         for session in sessions {
-            lives.push(life_sec(self.name(), session).await / DAY_SEC);
+            ttls.push(ttl_sec(self.name(), session).await / DAY_SEC);
         }
-        lives
+        ttls
     }
 }
 
@@ -108,21 +108,21 @@ fn the_periodic_pass_renews_sessions_under_a_hold() {
         ids
     });
     first.stop();
-    let before = block_on(keyspace.lives_days(&ids));
+    let before = block_on(keyspace.ttls_days(&ids));
     assert!(before.iter().all(|&days| days < 5), "{before:?}");
-    // To the new server, less than half of the life is left to the rows. Its first pass is after
-    // ten seconds.
+    // By the retention of the new server, less than half of the rows' time to live is left. Its
+    // first pass is after ten seconds.
     let second = keyspace.serve("90d");
-    let lives = block_on(async {
+    let ttls = block_on(async {
         loop {
-            let lives = keyspace.lives_days(&ids).await;
-            if lives[0] >= 90 {
-                return lives;
+            let ttls = keyspace.ttls_days(&ids).await;
+            if ttls[0] >= 90 {
+                return ttls;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
-    assert!(lives[1] < 5, "{lives:?}");
+    assert!(ttls[1] < 5, "{ttls:?}");
     second.stop();
 }
 
@@ -136,7 +136,7 @@ fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
     let riders = ["held", "restricted", "other"];
     let ids = block_on(start_all(&connect(&first, &key), &riders));
     first.stop();
-    // To the new server, less than half of the life is left to the rows.
+    // By the retention of the new server, less than half of the rows' time to live is left.
     let second = keyspace.serve("90d");
     let client = connect(&second, &key);
     block_on(async {
@@ -154,11 +154,8 @@ fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let lives = keyspace.lives_days(&ids).await;
-        assert!(
-            lives[0] >= 90 && lives[1] >= 90 && lives[2] < 5,
-            "{lives:?}"
-        );
+        let ttls = keyspace.ttls_days(&ids).await;
+        assert!(ttls[0] >= 90 && ttls[1] >= 90 && ttls[2] < 5, "{ttls:?}");
     });
     second.stop();
 }

@@ -1,5 +1,5 @@
-//! Tests SIGTERM and SIGHUP: refuse, finish the work in flight, write all data, and exit
-//! successfully.
+//! Tests that on SIGTERM and SIGHUP the server refuses new requests, finishes the work in flight,
+//! writes all data, and exits successfully.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

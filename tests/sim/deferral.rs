@@ -1,5 +1,5 @@
 //! Tests that the batches of a session without a reader stay in the journal, and that every reader
-//! and the insight see the same as if they had been processed at once.
+//! and the insight see the same as if they had been processed immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use porchlight_schema::sample::{Pressure, Sample};
 use porchlight_schema::session::SessionStart;
 
 use crate::corpus::CORPUS;
-use crate::offline::{Node, Place, at_its_time, duration_ms, never_offline, rendered};
-use crate::store::at_once;
+use crate::offline::{DurableState, Node, at_its_time, duration_ms, never_offline, rendered};
+use crate::store::block_on;
 
 /// The time in which batches reach the registry, and an actor processes its messages.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Node {
     fn snapshot(&self, id: SessionId) -> Option<Snapshot> {
-        at_once(self.store.real.newest_snapshot(id)).unwrap()
+        block_on(self.store.real.newest_snapshot(id)).unwrap()
     }
 
     async fn events(&self, id: SessionId) -> Vec<Event> {
@@ -42,9 +42,9 @@ fn events_of(start: &SessionStart, batches: &[PackedBatch]) -> Vec<Event> {
 #[test]
 fn events_are_detected_when_they_are_requested() {
     for recording in 0..CORPUS.len() {
-        let mut place = Place::new();
-        let clock = Arc::clone(&place.clock);
-        place.life(async |node: Node| {
+        let mut state = DurableState::new();
+        let clock = Arc::clone(&state.clock);
+        state.run_node(async |node: Node| {
             let batches = &CORPUS[recording].batches;
             let start = node.begin(recording).await;
             let id = start.session_id;
@@ -62,9 +62,9 @@ fn events_are_detected_when_they_are_requested() {
 #[test]
 fn a_session_that_is_rarely_read_is_up_to_date_at_each_read() {
     for every in [1, 3, 7] {
-        let (recording, mut place) = (0, Place::new());
-        let clock = Arc::clone(&place.clock);
-        let insight = place.life(async |node: Node| {
+        let (recording, mut state) = (0, DurableState::new());
+        let clock = Arc::clone(&state.clock);
+        let insight = state.run_node(async |node: Node| {
             let batches = &CORPUS[recording].batches;
             let start = node.begin(recording).await;
             let id = start.session_id;
@@ -88,8 +88,8 @@ fn a_session_that_is_rarely_read_is_up_to_date_at_each_read() {
 
 #[test]
 fn an_actor_reads_many_deferred_batches_without_a_request() {
-    let mut place = Place::new();
-    place.life(async |node: Node| {
+    let mut state = DurableState::new();
+    state.run_node(async |node: Node| {
         let start = node.begin(0).await;
         let id = start.session_id;
         for seq in 0..300 {

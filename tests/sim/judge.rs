@@ -9,7 +9,7 @@
 //!    (`node.rs`).
 //! 5. The final insight is, except for its commit time, byte for byte that of a fault-free run of
 //!    the same batches.
-//! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` occurs
+//! 6. Messages have consecutive numbers; `session.started` is the first, `session.stopped` occurs
 //!    once, and `insight.updated` once for each revision.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use porchlight_store::MemoryStore;
 use porchlight_store::engine::memory::MemoryEngine;
 
 use crate::node::in_system;
-use crate::store::at_once;
+use crate::store::block_on;
 use crate::world::World;
 
 /// The final state of a session in the store.
@@ -48,7 +48,7 @@ pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
     let finals = in_system(async {
         let store = MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
         let listed =
-            at_once(store.list(world.tenant, &SessionFilter::default(), 200, None)).unwrap();
+            block_on(store.list(world.tenant, &SessionFilter::default(), 200, None)).unwrap();
         if listed.rows.len() != world.plan.scripts.len() {
             world.report(format!(
                 "{} sessions were made of {} starts",
@@ -78,7 +78,7 @@ pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
 }
 
 fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> Option<Final> {
-    let row = at_once(store.find(id)).unwrap()?;
+    let row = block_on(store.find(id)).unwrap()?;
     let journal = journal_of(store, id);
     let log = world.log(index);
     let by_seq: BTreeMap<u32, _> = journal
@@ -92,7 +92,7 @@ fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> O
             ));
         }
     }
-    let (Some(end), Some(insight)) = (row.end, at_once(store.insight(id)).unwrap()) else {
+    let (Some(end), Some(insight)) = (row.end, block_on(store.insight(id)).unwrap()) else {
         world.report(format!("I3: session {index} has no end or no insight"));
         return None;
     };
@@ -106,7 +106,7 @@ fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> O
             journal.len()
         ));
     }
-    let pod = at_once(store.pod(id)).unwrap();
+    let pod = block_on(store.pod(id)).unwrap();
     if pod.is_none() && log.pods > 0
         || pod.as_ref().map(|pod| &pod.pod) != insight.record.pod.as_ref()
     {
@@ -115,9 +115,9 @@ fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> O
         ));
     }
     check_messages(world, index, store, id, insight.record.revision);
-    let notes = at_once(store.notes(id)).unwrap();
-    let aside = notes.iter().filter_map(|note| note.quarantined());
-    if !aside.eq(world.plan.scripts[index].aside) {
+    let notes = block_on(store.notes(id)).unwrap();
+    let quarantined = notes.iter().filter_map(|note| note.quarantined());
+    if !quarantined.eq(world.plan.scripts[index].quarantined) {
         world.report(format!(
             "I1: session {index}: {notes:?}: batches without a fault were quarantined"
         ));
@@ -132,7 +132,7 @@ fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> O
 }
 
 fn check_messages(world: &World, index: usize, store: &MemoryStore, id: SessionId, revision: u32) {
-    let sent = at_once(store.messages(id)).unwrap();
+    let sent = block_on(store.messages(id)).unwrap();
     let count = |event| sent.iter().filter(|message| message.event == event).count();
     let is_dense = sent
         .iter()
@@ -182,20 +182,20 @@ fn insights_without_faults(world: &World, finals: &[Final]) -> Vec<StoredInsight
                 idempotency: None,
                 message,
             };
-            at_once(store.start(new)).unwrap();
+            block_on(store.start(new)).unwrap();
             for entry in journal {
-                at_once(store.append(id, entry.seq, entry.batch.clone(), entry.received_at))
+                block_on(store.append(id, entry.seq, entry.batch.clone(), entry.received_at))
                     .unwrap();
             }
             for &note in notes
                 .iter()
                 .filter(|note| matches!(note, Note::Quarantined { .. }))
             {
-                at_once(store.note(id, note)).unwrap();
+                block_on(store.note(id, note)).unwrap();
             }
             let end = row.end.unwrap();
             let message = messages::session_stopped(&row.start, &end);
-            at_once(store.end(id, end, pod.clone(), message)).unwrap();
+            block_on(store.end(id, end, pod.clone(), message)).unwrap();
         }
         world.clock.run();
         let arbiter = System::current().arbiter().clone();
@@ -213,7 +213,7 @@ fn insights_without_faults(world: &World, finals: &[Final]) -> Vec<StoredInsight
         }
         world.clock.halt();
         let insight = |found: &Final| {
-            at_once(store.insight(found.row.start.session_id))
+            block_on(store.insight(found.row.start.session_id))
                 .unwrap()
                 .unwrap()
         };
@@ -239,7 +239,7 @@ fn journal_of(store: &MemoryStore, id: SessionId) -> Vec<JournalEntry> {
     let mut entries: Vec<JournalEntry> = Vec::new();
     loop {
         let from = entries.last().map_or(0, |last| last.seq + 1);
-        let page = at_once(Journal::read(store, id, from, 100)).unwrap();
+        let page = block_on(Journal::read(store, id, from, 100)).unwrap();
         if page.is_empty() {
             return entries;
         }

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::chance::Chance;
 use crate::phone::phone;
 use crate::plan::{Death, Life};
-use crate::store::{FaultyStore, at_once, subject};
+use crate::store::{FaultyStore, block_on, subject};
 use crate::world::World;
 
 const ENTROPY: u64 = 4;
@@ -188,7 +188,7 @@ impl Node<'_> {
             remembered: Vec::new(),
         });
         // A disk that fails immediately is a valid case.
-        drop(at_once(created));
+        drop(block_on(created));
     }
 
     fn schedule_clock_jumps(&self) {
@@ -233,13 +233,13 @@ impl Node<'_> {
     fn is_settled(&self, service: &Service) -> bool {
         let real = &self.store.real;
         let is_covered = |id: SessionId| {
-            let row = at_once(real.find(id)).unwrap().unwrap();
-            let insight = at_once(real.insight(id)).unwrap();
+            let row = block_on(real.find(id)).unwrap().unwrap();
+            let insight = block_on(real.insight(id)).unwrap();
             row.end.is_some()
                 && insight.is_some_and(|insight| {
-                    insight.covered.batches == at_once(real.count(id)).unwrap()
+                    insight.covered.batches == block_on(real.count(id)).unwrap()
                         && insight.covered.pod_received_at
-                            == at_once(real.pod(id)).unwrap().map(|pod| pod.received_at)
+                            == block_on(real.pod(id)).unwrap().map(|pod| pod.received_at)
                         && insight.covered.late_stop_at
                             == row.end.and_then(|end| end.late_stop_at())
                 })

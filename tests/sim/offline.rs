@@ -25,7 +25,7 @@ use crate::clock::SimClock;
 use crate::corpus::CORPUS;
 use crate::node::in_system;
 use crate::plan::FaultRates;
-use crate::store::{FaultyStore, at_once};
+use crate::store::{FaultyStore, block_on};
 
 const WALL_MS: i64 = 1_763_636_100_000;
 const MINUTE_MS: i64 = 60_000;
@@ -53,14 +53,14 @@ impl Entropy for Counter {
 }
 
 /// The state that survives a kill and restart of the service.
-pub(crate) struct Place {
+pub(crate) struct DurableState {
     engine: MemoryEngine,
     pub(crate) clock: Arc<SimClock>,
     max_ms: i64,
     fault_rates: FaultRates,
 }
 
-impl Place {
+impl DurableState {
     pub(crate) fn new() -> Self {
         Self {
             engine: MemoryEngine::new(),
@@ -70,16 +70,19 @@ impl Place {
         }
     }
 
-    /// Creates a place whose store takes 1 to `slow_ms_max` milliseconds for each call.
+    /// Creates the state for a store that takes 1 to `slow_ms_max` milliseconds for each call.
     pub(crate) fn with_slow_store(slow_ms_max: i64) -> Self {
-        let mut place = Self::new();
-        place.fault_rates.slow = 1_000;
-        place.fault_rates.slow_ms_max = slow_ms_max;
-        place
+        let mut state = Self::new();
+        state.fault_rates.slow = 1_000;
+        state.fault_rates.slow_ms_max = slow_ms_max;
+        state
     }
 
-    /// Runs one life of the service. At its end the process is killed: unsynced data is lost.
-    pub(crate) fn life<T, F: Future<Output = T>>(&mut self, inside: impl FnOnce(Node) -> F) -> T {
+    /// Runs the service until `inside` returns. Then the process is killed: unsynced data is lost.
+    pub(crate) fn run_node<T, F: Future<Output = T>>(
+        &mut self,
+        inside: impl FnOnce(Node) -> F,
+    ) -> T {
         let engine = self.engine.clone();
         let output = in_system(async {
             self.clock.run();
@@ -188,7 +191,7 @@ impl Node {
     }
 
     fn row(&self, id: SessionId) -> SessionRow {
-        at_once(self.store.real.find(id)).unwrap().unwrap()
+        block_on(self.store.real.find(id)).unwrap().unwrap()
     }
 
     /// Returns the insight once nothing waits for scoring.
@@ -196,7 +199,7 @@ impl Node {
         while self.service.scoring_waiting() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        at_once(self.store.real.insight(id)).unwrap().unwrap()
+        block_on(self.store.real.insight(id)).unwrap().unwrap()
     }
 
     pub(crate) async fn stop(&self, id: SessionId, ended_at: Option<TimestampMs>) -> SessionRow {
@@ -239,9 +242,9 @@ pub(crate) async fn at_its_time(start: &SessionStart, clock: &SimClock, batch: &
 
 /// Returns the insight of a phone that is never offline.
 pub(crate) fn never_offline(recording: usize) -> String {
-    let mut place = Place::new();
-    let clock = Arc::clone(&place.clock);
-    place.life(async |node: Node| {
+    let mut state = DurableState::new();
+    let clock = Arc::clone(&state.clock);
+    state.run_node(async |node: Node| {
         let start = node.begin(recording).await;
         for (seq, batch) in (0..).zip(&CORPUS[recording].batches) {
             at_its_time(&start, &clock, batch).await;
@@ -290,9 +293,9 @@ async fn catch_up(node: &Node, id: SessionId, recording: usize, seqs: impl Itera
 #[test]
 fn forty_minutes_offline_give_the_same_insight() {
     for recording in 0..CORPUS.len() {
-        let mut place = Place::new();
-        let clock = Arc::clone(&place.clock);
-        let (rendered, events) = place.life(async |node: Node| {
+        let mut state = DurableState::new();
+        let clock = Arc::clone(&state.clock);
+        let (rendered, events) = state.run_node(async |node: Node| {
             let (start, sent) = until_timed_out(&node, &clock, recording).await;
             let (id, count) = (start.session_id, CORPUS[recording].batches.len());
             catch_up(&node, id, recording, (sent..count).rev()).await;
@@ -304,7 +307,7 @@ fn forty_minutes_offline_give_the_same_insight() {
             let again = node.stop(id, Some(start.started_at)).await;
             assert_eq!(again, row);
             let insight = node.insight(id).await;
-            let messages = at_once(node.store.real.messages(id)).unwrap();
+            let messages = block_on(node.store.real.messages(id)).unwrap();
             let stopped = MessageEvent::SessionStopped;
             let stopped = messages.iter().filter(|message| message.event == stopped);
             (rendered(&start, &insight), stopped.count())
@@ -320,9 +323,9 @@ fn a_kill_at_any_moment_changes_nothing() {
     let expected = never_offline(recording);
     let count = CORPUS[recording].batches.len();
     for kill_scoring in [false, true] {
-        let mut place = Place::new();
-        let clock = Arc::clone(&place.clock);
-        let (start, sent) = place.life(async |node: Node| {
+        let mut state = DurableState::new();
+        let clock = Arc::clone(&state.clock);
+        let (start, sent) = state.run_node(async |node: Node| {
             let (start, sent) = until_timed_out(&node, &clock, recording).await;
             catch_up(&node, start.session_id, recording, sent..sent + 2).await;
             (start, sent)
@@ -330,18 +333,18 @@ fn a_kill_at_any_moment_changes_nothing() {
         let id = start.session_id;
         // The service is killed as soon as the last batch is acknowledged, and as soon as the stop
         // is answered.
-        place.life(async |node: Node| {
+        state.run_node(async |node: Node| {
             catch_up(&node, id, recording, sent + 2..count).await;
         });
         let ended_at = start.started_at.plus_ms(duration_ms(recording));
-        let stopped = place.life(async |node: Node| {
+        let stopped = state.run_node(async |node: Node| {
             let row = node.stop(id, Some(ended_at)).await;
             if !kill_scoring {
                 node.insight(id).await;
             }
             row
         });
-        let found = place.life(async |node: Node| {
+        let found = state.run_node(async |node: Node| {
             assert_eq!(node.row(id), stopped);
             // The phone did not receive the answer and stops again.
             assert_eq!(node.stop(id, None).await, stopped);
@@ -354,9 +357,9 @@ fn a_kill_at_any_moment_changes_nothing() {
 #[test]
 fn a_late_stop_without_a_time_ends_at_the_last_sample() {
     let recording = 1;
-    let mut place = Place::new();
-    let clock = Arc::clone(&place.clock);
-    place.life(async |node: Node| {
+    let mut state = DurableState::new();
+    let clock = Arc::clone(&state.clock);
+    state.run_node(async |node: Node| {
         let (start, sent) = until_timed_out(&node, &clock, recording).await;
         let (id, batches) = (start.session_id, &CORPUS[recording].batches);
         catch_up(&node, id, recording, sent..batches.len()).await;
@@ -378,17 +381,17 @@ fn a_late_stop_without_a_time_ends_at_the_last_sample() {
 
 #[test]
 fn late_batches_are_scored_together() {
-    let mut place = Place::new();
-    place.life(async |node: Node| {
+    let mut state = DurableState::new();
+    state.run_node(async |node: Node| {
         let start = node.begin(0).await;
         let (id, batches) = (start.session_id, &CORPUS[0].batches);
         node.send(id, 0, &batches[0]).await.unwrap();
         node.stop(id, None).await;
         assert_eq!(node.insight(id).await.record.revision, 1);
-        // One batch is scored at once.
+        // A single late batch is scored without a delay.
         node.send(id, 1, &batches[1]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
-        let insight = at_once(node.store.real.insight(id)).unwrap().unwrap();
+        let insight = block_on(node.store.real.insight(id)).unwrap().unwrap();
         assert_eq!(insight.covered.batches, 2);
         let further = 2..42;
         for seq in further.clone() {
@@ -406,8 +409,8 @@ fn late_batches_are_scored_together() {
 
 #[test]
 fn without_samples_the_session_ends_when_the_service_ended_it() {
-    let mut place = Place::new();
-    place.life(async |node: Node| {
+    let mut state = DurableState::new();
+    state.run_node(async |node: Node| {
         let start = node.begin(0).await;
         tokio::time::sleep(OFFLINE).await;
         let id = start.session_id;
@@ -425,10 +428,10 @@ fn telemetry_and_stops_are_accepted_for_a_day_after_a_timeout() {
         (12 * 60 * MINUTE_MS, EndReason::Idle),
         (5 * MINUTE_MS, EndReason::TooLong),
     ] {
-        let mut place = Place::new();
-        place.max_ms = max_ms;
-        let clock = Arc::clone(&place.clock);
-        place.life(async |node: Node| {
+        let mut state = DurableState::new();
+        state.max_ms = max_ms;
+        let clock = Arc::clone(&state.clock);
+        state.run_node(async |node: Node| {
             let start = node.begin(0).await;
             let (id, batches) = (start.session_id, &CORPUS[0].batches);
             node.send(id, 0, &batches[0]).await.unwrap();

@@ -67,11 +67,11 @@ fn play(seed: u64) {
     cluster.run_until(TROUBLE_MS);
     cluster.calm();
     cluster.run_until(SETTLED_MS);
-    cluster.judge().is_at_rest(&cluster, "settled");
+    cluster.judge().assert_at_rest(&cluster, "settled");
     let moves = cluster.judge().moves();
     let changes = cluster.changes();
     cluster.run_until(SETTLED_MS + REST_MS);
-    cluster.judge().is_at_rest(&cluster, "rested");
+    cluster.judge().assert_at_rest(&cluster, "rested");
     assert_eq!(cluster.judge().moves(), moves, "something moves at rest");
     // Each node writes its heartbeats, and nothing else (clocks run up to a tenth fast).
     let beats = (nodes as u64) * (REST_MS / HEARTBEAT_MS + 2) * 11 / 10;
@@ -96,7 +96,7 @@ fn writes_of_two_owners_never_both_count() {
 fn nodes_that_start_together_claim_each_shard_once() {
     let mut cluster = Cluster::new(7, 3, 0);
     cluster.run_until(15_000);
-    cluster.judge().is_at_rest(&cluster, "started");
+    cluster.judge().assert_at_rest(&cluster, "started");
     assert_eq!(cluster.judge().moves(), 256);
 }
 
@@ -104,7 +104,7 @@ fn nodes_that_start_together_claim_each_shard_once() {
 fn a_planned_restart_moves_only_necessary_shards_once() {
     let mut cluster = Cluster::new(8, 3, 0);
     cluster.run_until(15_000);
-    let of_leaving = cluster.held(1) as u64;
+    let of_leaving = cluster.held_count(1) as u64;
     let before = cluster.judge().moves();
     cluster.plan(
         16_000,
@@ -114,10 +114,10 @@ fn a_planned_restart_moves_only_necessary_shards_once() {
         },
     );
     cluster.run_until(40_000);
-    assert_eq!(cluster.held(1), 0);
+    assert_eq!(cluster.held_count(1), 0);
     assert_eq!(cluster.judge().moves() - before, of_leaving, "away");
     cluster.run_until(80_000);
-    cluster.judge().is_at_rest(&cluster, "back");
+    cluster.judge().assert_at_rest(&cluster, "back");
     assert_eq!(cluster.judge().moves() - before, of_leaving * 2, "and back");
 }
 
@@ -146,7 +146,7 @@ fn a_rolling_restart_that_waits_until_each_node_is_ready_moves_a_shard_at_most_t
             assert_is_ready_within(&mut cluster, node, 20_000);
         }
         cluster.run_until(cluster.now_ms() + 20_000);
-        cluster.judge().is_at_rest(&cluster, "restarted");
+        cluster.judge().assert_at_rest(&cluster, "restarted");
         let after = cluster.generations();
         for (before, after) in before.iter().zip(&after) {
             assert!(after - before <= 2, "PORCHLIGHT_SIM_SEED={seed}");
@@ -178,7 +178,7 @@ fn assert_fails_over(mut cluster: Cluster, node: usize, at_ms: u64, seed: u64) {
     let for_ms = 100_000;
     cluster.plan(at_ms, Fault::Kill { node, for_ms });
     cluster.run_until(at_ms + FAILOVER_MS);
-    let held: usize = (0..3).map(|node| cluster.held(node)).sum();
+    let held: usize = (0..3).map(|node| cluster.held_count(node)).sum();
     assert_eq!(held, 256, "PORCHLIGHT_SIM_SEED={seed}");
 }
 
@@ -221,7 +221,7 @@ fn an_owner_stops_before_another_starts_at_the_extreme_rates_of_their_clocks() {
             assert!(is_taken_over, "PORCHLIGHT_SIM_SEED={seed}");
             at_ms += 60_000;
             cluster.run_until(at_ms);
-            cluster.judge().is_at_rest(&cluster, "back");
+            cluster.judge().assert_at_rest(&cluster, "back");
         }
     }
 }
@@ -252,7 +252,7 @@ fn a_short_stall_of_a_node_or_of_the_store_moves_nothing() {
         }
         cluster.run_until(at_ms + 20_000);
         assert_eq!(cluster.judge().moves(), moves, "PORCHLIGHT_SIM_SEED={seed}");
-        cluster.judge().is_at_rest(&cluster, "stalled");
+        cluster.judge().assert_at_rest(&cluster, "stalled");
     }
 }
 
@@ -272,14 +272,14 @@ fn a_node_whose_clock_is_far_off_joins_once_it_is_set() {
         cluster.set_wall_ahead_ms(2, minutes * 60_000);
         for second in 16..60 {
             cluster.run_until(second * 1_000);
-            assert_eq!(cluster.held(2), 0, "{minutes} min");
+            assert_eq!(cluster.held_count(2), 0, "{minutes} min");
         }
         assert!(cluster.is_refused(2), "{minutes} min");
-        assert_eq!(cluster.held(0) + cluster.held(1), 256);
+        assert_eq!(cluster.held_count(0) + cluster.held_count(1), 256);
         cluster.set_wall_ahead_ms(2, 0);
         cluster.run_until(90_000);
         assert!(!cluster.is_refused(2));
-        cluster.judge().is_at_rest(&cluster, "joined");
+        cluster.judge().assert_at_rest(&cluster, "joined");
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn phone(
         Some(start) => start,
         None => until_done(&world, index, usize::MAX, || start(&world, index, &service)).await,
     };
-    if let Some(seq) = script.aside {
+    if let Some(seq) = script.quarantined {
         let note = Note::Quarantined { seq };
         until_done(&world, index, usize::MAX, || async {
             let noted = store.note(start.session_id, note).await;
@@ -153,7 +153,7 @@ async fn perform(
             world.log(index).pods += 1;
             Ok(())
         }
-        PhoneAction::Stop { says_when } => {
+        PhoneAction::Stop { has_time } => {
             let row = service
                 .find(session_id)
                 .await
@@ -161,8 +161,8 @@ async fn perform(
                 .ok_or(Repeat)?;
             let now = world.clock.now().max(row.start.started_at);
             let command = StopCommand {
-                ended_at: says_when.then_some(now),
-                pod: says_when.then(|| pod(9)),
+                ended_at: has_time.then_some(now),
+                pod: has_time.then(|| pod(9)),
             };
             let stopped = service.stop(&row, command).await.map_err(|_| Repeat)?;
             if stopped.end.is_none() {
@@ -170,7 +170,7 @@ async fn perform(
             }
             let mut log = world.log(index);
             log.stopped = true;
-            log.pods += u32::from(says_when);
+            log.pods += u32::from(has_time);
             Ok(())
         }
     }

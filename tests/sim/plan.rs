@@ -68,8 +68,8 @@ pub(crate) struct Script {
     pub(crate) recording: usize,
     pub(crate) start_at_ms: i64,
     pub(crate) acts: Vec<Act>,
-    /// A batch that was quarantined before it arrived.
-    pub(crate) aside: Option<u32>,
+    /// The number of a batch that was quarantined before it arrived.
+    pub(crate) quarantined: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,8 +87,8 @@ pub(crate) enum PhoneAction {
     Imposter(u32),
     /// Attaches a PoD of this number.
     Pod(u32),
-    /// Stops the session. The phone states when it ended, or leaves that to the service.
-    Stop { says_when: bool },
+    /// Stops the session, with the time of its end or without it.
+    Stop { has_time: bool },
 }
 
 impl Plan {
@@ -114,11 +114,11 @@ impl Plan {
 
 fn lifetime(chance: &mut Chance) -> (i64, i64) {
     match chance.between(0, 3) {
-        // A session outlives its telemetry, …
+        // The session outlives its telemetry.
         0 | 1 => (30 * MINUTE, 12 * HOUR),
-        // … reaches its maximum age in the middle of it, …
+        // The session reaches its maximum age in the middle of its telemetry.
         2 => (30 * MINUTE, chance.between(1, 5) * MINUTE),
-        // … or times out during a pause.
+        // The session times out during a pause.
         _ => (chance.between(20, 90) * SECOND, HOUR),
     }
 }
@@ -164,7 +164,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         acts.push(Act {
             at_ms: last_ms + chance.between(-30 * SECOND, 10 * SECOND).max(0),
             action: PhoneAction::Stop {
-                says_when: chance.permille(500),
+                has_time: chance.permille(500),
             },
         });
     }
@@ -178,7 +178,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         recording,
         start_at_ms,
         acts,
-        aside: (count > 0 && chance.permille(150))
+        quarantined: (count > 0 && chance.permille(150))
             .then(|| chance.between(0, count as i64 - 1) as u32),
     }
 }

@@ -7,8 +7,8 @@ use porchlight_ports::Insights;
 use porchlight_schema::session::SessionStart;
 use tokio::time::Instant;
 
-use crate::offline::{Node, Place};
-use crate::store::at_once;
+use crate::offline::{DurableState, Node};
+use crate::store::block_on;
 
 /// The number of sessions that end at the same time.
 const SESSIONS: u32 = 64;
@@ -36,7 +36,7 @@ async fn time_to_score_all(node: &Node) -> Duration {
 
 #[test]
 fn sessions_that_end_together_are_scored_concurrently() {
-    let took = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+    let took = DurableState::with_slow_store(CALL_MS_MAX).run_node(async |node: Node| {
         end_together(&node, 7).await;
         time_to_score_all(&node).await
     });
@@ -51,12 +51,12 @@ fn sessions_that_end_together_are_scored_concurrently() {
 
 #[test]
 fn a_session_does_not_wait_for_all_sessions_of_another_tenant() {
-    let left = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+    let left = DurableState::with_slow_store(CALL_MS_MAX).run_node(async |node: Node| {
         end_together(&node, 7).await;
         let start = node.begin_for(8, 0).await;
         end_together(&node, 7).await;
         node.stop(start.session_id, None).await;
-        while at_once(node.store.real.insight(start.session_id))
+        while block_on(node.store.real.insight(start.session_id))
             .unwrap()
             .is_none()
         {

@@ -59,7 +59,7 @@ enum Call {
 }
 
 /// Executes a call immediately. The thread waits for the store's own threads.
-pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -177,7 +177,7 @@ impl FaultyStore {
         if refuse {
             return Err(StoreError::Overloaded);
         }
-        let answer = at_once(real);
+        let answer = block_on(real);
         if let Err(StoreError::Unavailable(_)) = &answer {
             self.broken.store(true, Ordering::Relaxed);
         }

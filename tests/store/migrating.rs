@@ -274,7 +274,7 @@ async fn data_that_changed_between_two_runs_is_not_silently_outdated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_changed_after_an_interrupted_run_moves_as_it_is() {
+async fn a_webhook_that_changed_after_an_interrupted_run_is_migrated_in_its_new_state() {
     let folder = Folder::new();
     let Some((from, to)) = both(&folder).await else {
         return;

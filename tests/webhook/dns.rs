@@ -22,7 +22,7 @@ use crate::world::World;
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// The root answers, which shows that the resolver is there; other names never do.
+/// Answers questions about the root, which shows that the resolver works, and no others.
 fn silent_but_for_the_root(name: &str) -> Reply {
     match name {
         "" => Reply::NoAddress,

@@ -247,7 +247,8 @@ async fn the_examples_verify_webhook_signatures() {
         ),
         // During an overlap a receiver may have either secret.
         (old_secret, headers, body.clone()),
-        // A missing or malformed header proves nothing, and breaks nothing.
+        // With a missing or malformed header the signature is not valid, and the script does not
+        // fail.
         (secret.clone(), json!({}), body.clone()),
         (
             secret.clone(),

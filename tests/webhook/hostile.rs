@@ -389,7 +389,8 @@ async fn a_name_that_changes_to_a_private_address_is_blocked() {
             (Some(Cause::BlockedAddress), None)
         );
     }
-    // Good when checked, bad when dialled: the lookup used for dialling is checked too.
+    // The name has a permitted address at the check, and a forbidden one besides when it is
+    // dialled: the addresses of the second lookup are checked too.
     let script = Script::new(vec![
         vec!["127.0.0.1"],
         vec!["127.0.0.1", "169.254.169.254"],

@@ -137,7 +137,7 @@ async fn deliveries_of_an_erased_session_are_removed() {
 }
 
 /// Waits until the only delivery of this list has this number of attempts.
-async fn attempted(customer: &Customer, list: &str, attempts: u64) {
+async fn wait_for_attempts(customer: &Customer, list: &str, attempts: u64) {
     for _ in 0..400 {
         if customer.get(list).await.1["data"][0]["attempts"] == json!(attempts) {
             return;
@@ -170,7 +170,7 @@ async fn a_retry_by_filter_leaves_out_restricted_sessions() {
     perform(&customer, "r1", "restriction", &frozen).await;
     assert_eq!(retry(true).await, one);
     assert_eq!(retry(false).await, one);
-    attempted(&customer, &of_other, 2).await;
+    wait_for_attempts(&customer, &of_other, 2).await;
 
     // A retry that was requested for the restricted session would be made before this one.
     perform(&customer, "r2", "release", &frozen).await;
@@ -178,8 +178,8 @@ async fn a_retry_by_filter_leaves_out_restricted_sessions() {
     let delivery = format!("{list}/{}", row["id"].as_str().unwrap());
     let again = customer.post(&format!("{delivery}/retry"), json!({})).await;
     assert_eq!(again.0, 202);
-    attempted(&customer, &of_other, 3).await;
-    attempted(&customer, &of_frozen, 1).await;
+    wait_for_attempts(&customer, &of_other, 3).await;
+    wait_for_attempts(&customer, &of_frozen, 1).await;
     assert_eq!(retry(true).await, both);
     server.stop();
 }

@@ -62,7 +62,7 @@ const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
 /// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not
-/// exceed 5. A counter may also report the steps of one lag at once.
+/// exceed 5. A counter may also report the steps of one lag together.
 const STEPS_PER_SEC_MAX: u32 = 5;
 
 /// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0

@@ -187,7 +187,7 @@ impl SessionMachine {
 
     /// Returns whether enough batches were applied since the last snapshot.
     #[must_use]
-    pub fn snapshot_is_due(&self) -> bool {
+    pub fn is_snapshot_due(&self) -> bool {
         self.unsnapshotted >= SNAPSHOT_BATCHES
     }
 

@@ -80,7 +80,7 @@ pub struct StoreMetrics {
     pub disk: Gauge,
     /// Free bytes on that disk.
     pub disk_free: Gauge,
-    /// The time at which the last good backup was made, in Unix seconds; 0 if there was none.
+    /// The time at which the last successful backup was made, in Unix seconds; 0 if there was none.
     pub last_backup: Gauge,
     /// Damaged rows that the service found and skipped.
     pub damaged: Counter,

@@ -27,7 +27,7 @@ pub trait Ownership: Send + Sync {
 /// A single process, which owns every shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleNode {
-    /// The incarnation of the node, which each start of the process increments.
+    /// The generation in which the process acts for every shard.
     pub generation: u64,
 }
 
@@ -129,8 +129,8 @@ impl Peers for SingleNode {
 /// conditional write.
 #[async_trait]
 pub trait NodesTable: Send + Sync {
-    /// Returns the generation under which this process writes in that generation of a shard; it
-    /// exceeds all earlier ones.
+    /// Returns the generation that this process writes into rows while it acts in `generation` of a
+    /// shard. It exceeds the written generations of all earlier owners.
     fn written_generation(&self, generation: u64) -> u64;
 
     /// Performs a conditional write of the ownership machine.

@@ -33,8 +33,8 @@ pub struct JournalEntry {
     pub batch: PackedBatch,
 }
 
-/// A decision about a session's batches. It is stored before it takes effect, so that a replay
-/// makes the same decision.
+/// A decision about a session's batches or messages. It is stored before it takes effect, so that a
+/// replay makes the same decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Note {
     /// The gap from `first` to `last` was skipped: batches that arrive for it later are late.

@@ -37,11 +37,10 @@ pub struct PreviousSecret {
     pub expires_at: TimestampMs,
 }
 
-/// A customer's webhook configuration.
+/// A customer's webhook configuration. The order of the fields is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Whether messages are sent; while it is false they are held. It must stay the first field,
-    /// because the store reads it without the rest.
+    /// Whether messages are sent; while it is false they are held.
     pub enabled: bool,
     /// The id; a deleted and recreated configuration gets a new one.
     pub id: EndpointId,

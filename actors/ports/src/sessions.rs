@@ -25,7 +25,7 @@ pub use outcome::SessionOutcome;
 pub struct MessageBody {
     /// The event of the message.
     pub event: MessageEvent,
-    /// The time of the session's creation.
+    /// The time of the message: of the session's start or end, or of the insight's update.
     pub created_at: TimestampMs,
     /// The exact body.
     pub body: Arc<str>,
@@ -291,8 +291,8 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// The parts of a session that a store knows, without a read, to be unwritten. A
-/// part that is `false` may have been written.
+/// The parts of a session that a store knows, without a read, to be unwritten. A part that is
+/// `false` may have been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unwritten {
     /// Whether the journal has no batch.
@@ -363,7 +363,7 @@ pub trait Sessions: Send + Sync {
         pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Attaches a PoD; a later one replaces it. Returns `false` if an identical PoD was stored.
+    /// Attaches or replaces a PoD. Returns `false` without the session or for an identical PoD.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
     /// Returns a session's PoD.

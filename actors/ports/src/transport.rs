@@ -85,7 +85,8 @@ pub enum UrlRefused {
 /// Sends requests to webhooks.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Sends once and answers within [`porchlight_schema::limits::ATTEMPT_MS_MAX`].
+    /// Sends a request once, and returns the result within
+    /// [`porchlight_schema::limits::ATTEMPT_MS_MAX`].
     async fn send(&self, request: OutboundRequest) -> Answer;
 
     /// Checks whether a URL may be registered: its form, its addresses, and its certificate if the

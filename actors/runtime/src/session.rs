@@ -244,7 +244,7 @@ impl SessionActor {
                     let from_seq = running.machine.next_seq();
                     self.read(from_seq, ctx);
                 }
-                Some(running) if running.snapshot_is_due() => self.snapshot(ctx),
+                Some(running) if running.is_snapshot_due() => self.snapshot(ctx),
                 _ => {}
             },
         }
@@ -422,7 +422,7 @@ impl Handler<CatchUp> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, _message: CatchUp, ctx: &mut Context<Self>) {
-        // An actor that is being built reads the whole journal.
+        // An actor that is being built reads the journal to its end in any case.
         if let Some(running) = &self.running {
             self.read(running.machine.next_seq(), ctx);
         }

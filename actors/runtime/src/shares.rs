@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use large_bodies::LargeBodies;
 pub use large_bodies::{LargeBodyPermit, LargeBodyRefused, large_bodies_at_once};
 
-/// A tenant has used up one of its shares of this node.
+/// The error of a tenant that has used up one of its shares of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tenant's share of {} is used up", share.as_str())]
 pub struct ShareExceeded {
@@ -157,8 +157,8 @@ impl TenantUsage {
         (SharePermit { usage, share }, before)
     }
 
-    /// Counts additional in-flight bytes regardless of the limit, and returns whether the share
-    /// still covers them.
+    /// Counts additional in-flight bytes regardless of the limit. Returns an error if they exceed
+    /// the share; they are counted nevertheless.
     pub(crate) fn add_bytes(&self, bytes: usize) -> Result<(), ShareExceeded> {
         let (share, bytes) = (Share::InFlightBytes, bytes as u64);
         let before = self.used(share).fetch_add(bytes, Ordering::Relaxed);
@@ -169,8 +169,8 @@ impl TenantUsage {
         Ok(())
     }
 
-    /// Checks whether one more in-flight byte is within the share.
-    pub(crate) fn has_bytes_left(&self) -> Result<(), ShareExceeded> {
+    /// Returns an error if one more in-flight byte would exceed the share.
+    pub(crate) fn check_bytes(&self) -> Result<(), ShareExceeded> {
         let limit = self.limits.in_flight_bytes;
         if limit > 0 && self.used(Share::InFlightBytes).load(Ordering::Relaxed) >= limit {
             return Err(exceeded(Share::InFlightBytes, RETRY_AFTER_SEC));

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 /// used.
 const UNUSED_PAUSE: Backoff = Backoff::new(1, 1);
 
-/// An organization has as many pieces of work that wait or run as it may.
+/// The error of an organization that has the maximum number of pieces of work waiting or running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too much work of the organization waits for its turn")]
 pub struct TooManyWaiting;

@@ -87,7 +87,7 @@ pub(crate) struct Inner {
     /// The receiver's URL and the expiry of its certificate, by tenant.
     certificates: DashMap<Tenant, (Arc<str>, TimestampMs)>,
     probes: DashMap<Tenant, usize>,
-    draining: AtomicBool,
+    is_draining: AtomicBool,
     pub(crate) restrictions: OnceLock<Restrictions>,
 }
 
@@ -209,7 +209,7 @@ impl Webhooks {
             actors: DashMap::new(),
             certificates: DashMap::new(),
             probes: DashMap::new(),
-            draining: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             restrictions: OnceLock::new(),
         });
         let wheel = |arbiter| {
@@ -324,7 +324,7 @@ impl Webhooks {
     /// Starts nothing more, and waits until the work in flight is committed or the deadline has
     /// passed. Returns whether everything was committed in time.
     pub async fn drain(&self, within: Duration) -> bool {
-        self.inner.draining.store(true, Ordering::Release);
+        self.inner.is_draining.store(true, Ordering::Release);
         for tenant in self.inner.tenants_of(ShardSet::ALL) {
             self.inner.command(tenant, WebhookCommand::Drain);
         }
@@ -343,7 +343,7 @@ impl Inner {
     }
 
     fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.is_draining.load(Ordering::Acquire)
     }
 
     fn arbiter_index(&self, tenant: Tenant) -> usize {
@@ -364,8 +364,10 @@ impl Inner {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
                 let repeats = match command {
-                    WebhookCommand::Wake => presence.wake_pending.swap(true, Ordering::AcqRel),
-                    WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
+                    WebhookCommand::Wake => presence.is_wake_pending.swap(true, Ordering::AcqRel),
+                    WebhookCommand::Changed => {
+                        presence.is_change_pending.swap(true, Ordering::AcqRel)
+                    }
                     WebhookCommand::Tick
                     | WebhookCommand::Released
                     | WebhookCommand::Drain
@@ -425,7 +427,7 @@ impl Inner {
     /// stop.
     fn retire(&self, tenant: Tenant, presence: &Arc<Presence>) -> bool {
         let idle = |known: &Arc<Presence>| {
-            Arc::ptr_eq(known, presence) && !known.wake_pending.load(Ordering::Acquire)
+            Arc::ptr_eq(known, presence) && !known.is_wake_pending.load(Ordering::Acquire)
         };
         let removed = self.actors.remove_if(&tenant, |_, (known, _)| idle(known));
         removed.is_some() || !self.actors.contains_key(&tenant)

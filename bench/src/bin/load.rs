@@ -52,7 +52,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct ClosedRun {
     #[command(flatten)]
-    at: At,
+    target: ServerArguments,
     #[command(flatten)]
     load: ClosedLoad,
 }
@@ -61,7 +61,7 @@ struct ClosedRun {
 #[derive(Debug, Args)]
 struct OverloadRun {
     #[command(flatten)]
-    at: At,
+    target: ServerArguments,
     /// Batches that fall due per second; by default the rate of a closed loop times `--times`.
     #[arg(long)]
     per_sec: Option<f64>,
@@ -79,7 +79,7 @@ struct OverloadRun {
 #[derive(Debug, Args)]
 struct LiveRun {
     #[command(flatten)]
-    at: At,
+    target: ServerArguments,
     #[arg(long, default_value_t = 100_000)]
     sessions: u32,
     #[arg(long, default_value_t = 2)]
@@ -136,7 +136,7 @@ struct RestartRun {
 #[derive(Debug, Args)]
 struct StreamsRun {
     #[command(flatten)]
-    at: At,
+    target: ServerArguments,
     #[arg(long, default_value_t = 2_000)]
     events: u32,
     #[arg(long, default_value_t = 2_000)]
@@ -172,7 +172,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 /// The server under load.
 #[derive(Debug, Args)]
-struct At {
+struct ServerArguments {
     /// URL of a running server, such as `http://127.0.0.1:8080`; requires `--pid`.
     #[arg(long, requires = "pid")]
     url: Option<String>,
@@ -255,7 +255,7 @@ struct Chosen {
     _server: Option<Server>,
 }
 
-impl At {
+impl ServerArguments {
     async fn choose(&self) -> anyhow::Result<Chosen> {
         if let Some(binary) = &self.server {
             let server = Server::service(binary).await?;
@@ -268,7 +268,7 @@ impl At {
         let url = self
             .url
             .as_deref()
-            .context("say --server BINARY, or --url and --pid")?;
+            .context("give --server BINARY, or --url and --pid")?;
         let target = Target {
             address: http::loopback_address(url)?,
             key: self.key.clone(),
@@ -321,13 +321,13 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 async fn closed_loop(run: ClosedRun) -> anyhow::Result<()> {
-    let at = run.at.choose().await?;
-    let result = closed::run(&at.target, at.pid, run.load.load()).await?;
+    let chosen = run.target.choose().await?;
+    let result = closed::run(&chosen.target, chosen.pid, run.load.load()).await?;
     print(&result.text(), &result)
 }
 
 async fn live_sessions(run: LiveRun) -> anyhow::Result<()> {
-    let at = run.at.choose().await?;
+    let chosen = run.target.choose().await?;
     let load = Live {
         sessions: run.sessions,
         rounds: run.rounds,
@@ -335,7 +335,7 @@ async fn live_sessions(run: LiveRun) -> anyhow::Result<()> {
         connections: run.connections,
         mix: run.mix,
     };
-    let result = live::run(&at.target, at.pid, load).await?;
+    let result = live::run(&chosen.target, chosen.pid, load).await?;
     print(&result.text(), &result)
 }
 
@@ -368,13 +368,13 @@ async fn neighbours(run: NeighbourRun) -> anyhow::Result<()> {
 }
 
 async fn open_streams(run: StreamsRun) -> anyhow::Result<()> {
-    let at = run.at.choose().await?;
+    let chosen = run.target.choose().await?;
     let load = Streams {
         events: run.events,
         sockets: run.sockets,
         load: run.load.load(),
     };
-    let result = streams::run(&at.target, at.pid, load).await?;
+    let result = streams::run(&chosen.target, chosen.pid, load).await?;
     print(&result.text(), &result)
 }
 
@@ -398,7 +398,7 @@ async fn ratios(run: RatioRun) -> anyhow::Result<()> {
 
 /// Measures the closed loop's rate, multiplies it if no rate is given, then runs the overload.
 async fn overloaded(run: OverloadRun) -> anyhow::Result<()> {
-    let at = run.at.choose().await?;
+    let chosen = run.target.choose().await?;
     let normal = Closed {
         connections: 64,
         sessions: 256,
@@ -409,13 +409,13 @@ async fn overloaded(run: OverloadRun) -> anyhow::Result<()> {
         pace_per_sec: None,
         all_in: None,
     };
-    let normal = closed::run(&at.target, at.pid, normal).await?;
+    let normal = closed::run(&chosen.target, chosen.pid, normal).await?;
     let load = Overload {
         per_sec: run.per_sec.unwrap_or(normal.per_sec * run.times),
         duration: Duration::from_secs(run.seconds),
         connections: run.connections,
     };
-    let result = overload::run(&at.target, at.pid, load).await?;
+    let result = overload::run(&chosen.target, chosen.pid, load).await?;
     let text = format!(
         "{}; a closed loop: p99 {} ms",
         result.text(),

@@ -117,8 +117,8 @@ impl Connection {
         self.request.extend_from_slice(head.as_bytes());
         self.request.extend_from_slice(body);
         stream.write_all(&self.request).await?;
-        let (answer, closes) = read_answer(&mut stream, &mut self.received).await?;
-        if !closes {
+        let (answer, is_last) = read_answer(&mut stream, &mut self.received).await?;
+        if !is_last {
             self.stream = Some(stream);
         }
         Ok(answer)
@@ -130,8 +130,9 @@ struct Head {
     status: u16,
     retry_after: bool,
     content_bytes: usize,
-    in_pieces: bool,
-    closes: bool,
+    is_chunked: bool,
+    /// Whether the server closes the connection after this response.
+    is_last: bool,
 }
 
 async fn read_answer(
@@ -143,7 +144,7 @@ async fn read_answer(
         if let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") {
             break end + 4;
         }
-        more(stream, received).await?;
+        read_more(stream, received).await?;
     };
     let head = parse_head(received.get(..head_bytes).unwrap_or_default())?;
     ensure!(
@@ -151,18 +152,18 @@ async fn read_answer(
         "an answer of {} bytes",
         head.content_bytes
     );
-    if head.in_pieces {
-        let body = read_pieces(stream, received, head_bytes).await?;
-        return Ok((answer_of(&head, body), head.closes));
+    if head.is_chunked {
+        let body = read_chunks(stream, received, head_bytes).await?;
+        return Ok((answer_of(&head, body), head.is_last));
     }
     while received.len() < head_bytes + head.content_bytes {
-        more(stream, received).await?;
+        read_more(stream, received).await?;
     }
     let body = received
         .get(head_bytes..head_bytes + head.content_bytes)
         .unwrap_or_default()
         .to_vec();
-    Ok((answer_of(&head, body), head.closes))
+    Ok((answer_of(&head, body), head.is_last))
 }
 
 fn answer_of(head: &Head, body: Vec<u8>) -> Answer {
@@ -174,7 +175,7 @@ fn answer_of(head: &Head, body: Vec<u8>) -> Answer {
 }
 
 /// Reads a chunked body (RFC 9112, section 7.1), starting at an offset in the received bytes.
-async fn read_pieces(
+async fn read_chunks(
     stream: &mut TcpStream,
     received: &mut Vec<u8>,
     mut from: usize,
@@ -183,7 +184,7 @@ async fn read_pieces(
     loop {
         let rest = received.get(from..).unwrap_or_default();
         let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else {
-            more(stream, received).await?;
+            read_more(stream, received).await?;
             continue;
         };
         let size = std::str::from_utf8(rest.get(..end).unwrap_or_default())?;
@@ -191,7 +192,7 @@ async fn read_pieces(
         let (begins, ends) = (from + end + 2, from + end + 2 + size);
         ensure!(ends <= ANSWER_BYTES_MAX, "an answer of {ends} bytes");
         while received.len() < ends + 2 {
-            more(stream, received).await?;
+            read_more(stream, received).await?;
         }
         if size == 0 {
             return Ok(body);
@@ -201,7 +202,7 @@ async fn read_pieces(
     }
 }
 
-async fn more(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
+async fn read_more(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
     ensure!(
         received.len() < 2 * ANSWER_BYTES_MAX,
         "the answer has no end"
@@ -224,8 +225,8 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         status,
         retry_after: false,
         content_bytes: 0,
-        in_pieces: false,
-        closes: false,
+        is_chunked: false,
+        is_last: false,
     };
     for line in lines {
         let Some((name, value)) = line.split_once(':') else {
@@ -237,9 +238,9 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         } else if name.eq_ignore_ascii_case("retry-after") {
             parsed.retry_after = true;
         } else if name.eq_ignore_ascii_case("connection") {
-            parsed.closes = value.eq_ignore_ascii_case("close");
+            parsed.is_last = value.eq_ignore_ascii_case("close");
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            parsed.in_pieces = true;
+            parsed.is_chunked = true;
         }
     }
     Ok(parsed)
@@ -258,12 +259,12 @@ mod tests {
                 head.status,
                 head.retry_after,
                 head.content_bytes,
-                head.closes
+                head.is_last
             ),
             (503, true, 17, true)
         );
         let pieces = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-        assert!(!head.in_pieces && pieces.unwrap().in_pieces);
+        assert!(!head.is_chunked && pieces.unwrap().is_chunked);
         assert!(parse_head(b"\r\n\r\n").is_err());
     }
 

@@ -144,8 +144,8 @@ async fn pace(
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // Requests in flight may take as long as the server's request timeout.
-    let patience = Instant::now() + Duration::from_secs(30);
-    while shared.busy.get() > 0 && Instant::now() < patience {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while shared.busy.get() > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     resident_bytes.push(process::resident_bytes(pid)?);

@@ -90,7 +90,8 @@ pub fn write(town: &Town) -> std::io::Result<Vec<u8>> {
         integer(&mut directory, tile.len() as u64);
     }
     for tile in tiles.values() {
-        // 0: the tile follows the one before it. The first one begins at 0, which is written as 1.
+        // An offset is written plus one, and 0 means that the tile follows the previous one. Only
+        // the first tile needs its offset, 0.
         integer(&mut directory, u64::from(data.is_empty()));
         data.extend_from_slice(tile);
     }
@@ -114,7 +115,8 @@ pub fn write(town: &Town) -> std::io::Result<Vec<u8>> {
     ] {
         file.extend(number.to_le_bytes());
     }
-    // Ordered; gzip twice; vector tiles.
+    // The tiles are in order of their numbers; directory and tiles are packed with gzip; the tiles
+    // are vector tiles.
     file.extend([1, 2, 2, 1, ZOOMS.0, ZOOMS.1]);
     let degrees = |value: f64| ((value * 1e7).round() as i32).to_le_bytes();
     for (lat, lng) in [low, high] {

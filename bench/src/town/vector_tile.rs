@@ -7,7 +7,8 @@ pub(super) const EXTENT: f64 = 4_096.0;
 /// Features are cut this far beyond the tile.
 const BUFFER: f64 = 64.0;
 
-type At = (f64, f64);
+/// A point in units of a tile.
+type TilePoint = (f64, f64);
 
 /// Appends a variable-length integer.
 pub(super) fn integer(out: &mut Vec<u8>, mut value: u64) {
@@ -26,7 +27,7 @@ fn bytes(out: &mut Vec<u8>, field: u64, content: &[u8]) {
 
 /// Encodes the features whose points `place` converts to units of a tile. Returns nothing for a
 /// tile without features.
-pub(super) fn encode(features: &[&Feature], place: impl Fn((f64, f64)) -> At) -> Vec<u8> {
+pub(super) fn encode(features: &[&Feature], place: impl Fn((f64, f64)) -> TilePoint) -> Vec<u8> {
     let mut layers: Vec<&str> = features.iter().map(|feature| feature.layer).collect();
     layers.sort_unstable();
     layers.dedup();
@@ -80,7 +81,7 @@ pub(super) fn encode(features: &[&Feature], place: impl Fn((f64, f64)) -> At) ->
     tile
 }
 
-fn geometry(parts: &[Vec<At>], is_area: bool) -> Vec<u8> {
+fn geometry(parts: &[Vec<TilePoint>], is_area: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let (mut x, mut y) = (0_i64, 0_i64);
     for part in parts {
@@ -114,9 +115,9 @@ fn geometry(parts: &[Vec<At>], is_area: bool) -> Vec<u8> {
 }
 
 /// Cuts a ring at the edges of the tile (Sutherland and Hodgman 1974).
-fn cut_area(ring: Vec<At>) -> Vec<Vec<At>> {
+fn cut_area(ring: Vec<TilePoint>) -> Vec<Vec<TilePoint>> {
     let (low, high) = (-BUFFER, EXTENT + BUFFER);
-    let edges: [(fn(At) -> f64, f64, f64); 4] = [
+    let edges: [(fn(TilePoint) -> f64, f64, f64); 4] = [
         (|at| at.0, low, 1.0),
         (|at| at.0, high, -1.0),
         (|at| at.1, low, 1.0),
@@ -124,7 +125,7 @@ fn cut_area(ring: Vec<At>) -> Vec<Vec<At>> {
     ];
     let mut ring = ring;
     for (axis, edge, sign) in edges {
-        let depth = |at: At| (axis(at) - edge) * sign;
+        let depth = |at: TilePoint| (axis(at) - edge) * sign;
         let mut kept = Vec::new();
         for (number, &to) in ring.iter().enumerate() {
             let from = ring[(number + ring.len() - 1) % ring.len()];
@@ -149,9 +150,9 @@ fn cut_area(ring: Vec<At>) -> Vec<Vec<At>> {
 }
 
 /// Cuts a line at the edges of the tile.
-fn cut_line(points: &[At]) -> Vec<Vec<At>> {
+fn cut_line(points: &[TilePoint]) -> Vec<Vec<TilePoint>> {
     let (low, high) = (-BUFFER, EXTENT + BUFFER);
-    let mut parts: Vec<Vec<At>> = Vec::new();
+    let mut parts: Vec<Vec<TilePoint>> = Vec::new();
     for pair in points.windows(2) {
         let (a, b) = (pair[0], pair[1]);
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);

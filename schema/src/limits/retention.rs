@@ -4,8 +4,8 @@ use super::{HELD_MS_MAX, RETENTION_MS_MIN};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// Shortest retention of telemetry that an operator may allow organizations to choose, days. A
-/// batch that arrives late and a changed proof of delivery are scored before.
+/// Shortest retention of telemetry that an operator may allow organizations to choose, days. Late
+/// batches and changed proofs of delivery have been scored by then.
 pub const RETENTION_SHORTEST_DAYS_MIN: u32 = 1;
 /// Shortest retention of webhook messages and of sessions that organizations may choose, days. The
 /// retries of a message and the longest time for which it is held are over by then.
@@ -15,13 +15,14 @@ const _: () = assert!(
     "a message is retried or held longer than it is kept"
 );
 /// Longest time from the creation of a session to its end that the retention chosen by an
-/// organization expects. Sessions that live longer are kept for `store.retention`.
+/// organization expects. Longer sessions are kept for `store.retention`.
 pub const RETENTION_SESSION_LIFE_MS: i64 = 3 * 24 * 3600 * 1000;
 /// Time by which a sweep of the chosen retention advances between two checks of whether it may
 /// continue.
 pub const RETENTION_STEP_MS: i64 = 3600 * 1000;
 /// Time between two searches of a process for sessions whose rows must be renewed because a
-/// restriction or a legal hold keeps them. Rows are renewed when half of their life is over.
+/// restriction or a legal hold keeps them. Rows are renewed when half of their time to live is
+/// over.
 pub const RENEWAL_PASS_EVERY_MS: i64 = DAY_MS;
 const _: () = assert!(
     RENEWAL_PASS_EVERY_MS < RETENTION_MS_MIN / 2,

@@ -20,7 +20,7 @@ use super::packed::PackedBatch;
 use super::{Sample, proto};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 
-/// Maximum size of an input: longer ones only repeat.
+/// Maximum size of an input: longer inputs only repeat what shorter ones contain.
 const INPUT_BYTES_MAX: usize = 4_096;
 /// Maximum number of inputs kept besides the corpus as starting points.
 const GROWN_MAX: usize = 512;
@@ -90,7 +90,7 @@ fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Checks that a decoder's output is consistent and bounded by its input.
-fn sound(decoded: &DecodedBatch, input: &[u8]) {
+fn check_output(decoded: &DecodedBatch, input: &[u8]) {
     assert!(decoded.seq <= BATCH_SEQ_MAX);
     assert!(decoded.batch.samples() as usize <= BATCH_SAMPLES_MAX.min(input.len()));
     let bytes = decoded.batch.as_bytes();
@@ -99,8 +99,8 @@ fn sound(decoded: &DecodedBatch, input: &[u8]) {
     assert_eq!(read(&again), Ok(decoded.batch.samples()));
 }
 
-/// Counts the samples of a packed batch if all can be read. Reading in runs must give the same ones
-/// up to the damage.
+/// Counts the samples of a packed batch if all can be read. Asserts that reading in runs gives the
+/// same samples up to the damage.
 fn read(packed: &PackedBatch) -> Result<u32, ()> {
     let mut reader = packed.reader().map_err(drop)?;
     let mut samples = Vec::new();
@@ -132,7 +132,7 @@ fn feed(input: &[u8]) -> usize {
     let of_line = json::decode_line(input);
     let of_proto = proto::decode_batch(input);
     for decoded in [&of_json, &of_proto].into_iter().flatten() {
-        sound(decoded, input);
+        check_output(decoded, input);
     }
     if let Ok(line) = &of_line {
         // A line is a batch with a session id.
@@ -145,9 +145,9 @@ fn feed(input: &[u8]) -> usize {
     usize::from(of_json.is_ok()) + usize::from(of_proto.is_ok()) + usize::from(is_packed)
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
+fn number(name: &str, default: u64) -> u64 {
     let set = std::env::var(name).ok();
-    set.map_or(otherwise, |text| text.parse().unwrap())
+    set.map_or(default, |text| text.parse().unwrap())
 }
 
 #[test]

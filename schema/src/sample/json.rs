@@ -95,13 +95,14 @@ pub(super) trait Fields {
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;
     /// Returns the boolean under `name`.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError>;
-    /// Returns the `kind`: the outer none if absent or null, the inner none if unknown.
+    /// Returns the `kind`. The outer `None` means that it is absent or null, and the inner `None`
+    /// that it is unknown.
     #[inline(always)]
     fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
         Ok(self.text("kind")?.map(|name| Kind::from_name(&name)))
     }
-    /// Appends the numbers of `field` to `values`, those outside of its range as other ones outside
-    /// of it; false if absent.
+    /// Appends the numbers of `field` to `values`. A number outside of the field's range may be
+    /// replaced by another one outside of it. Returns `false` if the field is absent.
     fn numbers(&self, field: &check::Field, values: &mut Vec<f32>) -> Result<bool, FieldError>;
     /// Returns the rate `hz` with the precision in which it was given.
     fn rate(&self, hz: f64) -> check::Rate {

@@ -32,7 +32,7 @@ pub const FORMAT: u8 = 1;
 /// The number of the format that also counts samples of an unknown kind.
 pub const FORMAT_WITH_SKIPPED: u8 = 2;
 
-/// The bytes are not a packed batch, or have a newer format.
+/// The reason why bytes cannot be read as a packed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PackedError {
     /// A later version wrote the batch.

@@ -33,7 +33,8 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderValue::from_static("no-referrer"),
 );
 
-/// Limits how many archives are built at once: one of each organization, and few on the node.
+/// Limits how many archives are built at the same time: one of each organization, and few on the
+/// node.
 pub(crate) struct Archives(Turns);
 
 impl Default for Archives {

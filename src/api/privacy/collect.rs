@@ -24,7 +24,7 @@ use super::super::sessions::acknowledged_view;
 use super::super::webhooks::exported_delivery;
 use super::samples;
 
-/// Batches that are read at once.
+/// The number of batches per read.
 const BATCHES_AT_ONCE: usize = 256;
 
 /// The data of one tenant, for an archive.

@@ -36,7 +36,7 @@ impl Closing {
     }
 
     /// Returns whether the peer still has to answer.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(super) fn needs_answer(&self) -> bool {
         !matches!(self, Self::ByPeer(_) | Self::Gone)
     }
 

@@ -29,7 +29,7 @@ impl Inner {
             Err(RequestError::Status(NOT_FOUND)) => {
                 let mut queue = peer.queue();
                 for &(tenant, _) in messages {
-                    queue.nudge(Nudge::Tenant(tenant));
+                    queue.push_nudge(Nudge::Tenant(tenant));
                 }
             }
             sent => on_nudged(peer, sent, messages.len()),

@@ -60,7 +60,7 @@ impl Queue {
     }
 
     /// Adds a nudge unless an equal one is queued.
-    pub(super) fn nudge(&mut self, nudge: Nudge) {
+    pub(super) fn push_nudge(&mut self, nudge: Nudge) {
         let queued = self.sessions.len() + self.tenants.len() + self.messages.len();
         if queued >= PEER_QUEUE_NUDGES_MAX {
             PeerMetrics::get().on_nudge(Nudged::Lost, 1);
@@ -96,8 +96,8 @@ impl Queue {
     /// Removes as many nudges as fit into one request. Returns `None` if the queue has no nudges.
     pub(super) fn take_nudges(&mut self) -> Option<Nudges> {
         let nudges = Nudges {
-            sessions: take_some(&mut self.sessions),
-            tenants: take_some(&mut self.tenants),
+            sessions: take_request_items(&mut self.sessions),
+            tenants: take_request_items(&mut self.tenants),
             has_released: std::mem::take(&mut self.has_released),
         };
         (nudges != Nudges::default()).then_some(nudges)
@@ -105,7 +105,7 @@ impl Queue {
 
     /// Removes as many notifications about messages as fit into one request.
     pub(super) fn take_messages(&mut self) -> Messages {
-        take_some(&mut self.messages)
+        take_request_items(&mut self.messages)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -125,7 +125,7 @@ impl Drop for Queue {
     }
 }
 
-fn take_some<T: Ord>(set: &mut BTreeSet<T>) -> Vec<T> {
+fn take_request_items<T: Ord>(set: &mut BTreeSet<T>) -> Vec<T> {
     let count = set.len().min(PEER_REQUEST_ITEMS_MAX);
     let first = std::iter::from_fn(|| set.pop_first());
     first.take(count).collect()
@@ -205,9 +205,9 @@ mod tests {
             env: Env::Sandbox,
         };
         for _ in 0..3 {
-            queue.nudge(Nudge::Session(session_id));
-            queue.nudge(Nudge::Tenant(tenant));
-            queue.nudge(Nudge::Message(tenant, session_id));
+            queue.push_nudge(Nudge::Session(session_id));
+            queue.push_nudge(Nudge::Tenant(tenant));
+            queue.push_nudge(Nudge::Message(tenant, session_id));
         }
         queue.record_release();
         let nudges = Nudges {

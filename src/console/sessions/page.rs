@@ -41,7 +41,7 @@ struct PageContent {
     age_sec: Option<u32>,
     /// The knowledge about the place when the session was scored.
     known: Option<Knowledge>,
-    /// The samples that did not reach the detectors; `None` until the session is scored.
+    /// The number of samples that no detector received; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
     /// Whether the session is under a legal hold.
     is_held: bool,

@@ -18,7 +18,7 @@ struct Remembered<T> {
     found: T,
     at: Instant,
     /// Whether a caller is refreshing the entry.
-    refreshing: AtomicBool,
+    is_refreshing: AtomicBool,
 }
 
 impl<T> Remembered<T> {
@@ -26,7 +26,7 @@ impl<T> Remembered<T> {
         Self {
             found,
             at: Instant::now(),
-            refreshing: AtomicBool::new(false),
+            is_refreshing: AtomicBool::new(false),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) struct KeyCache {
     unknown: Map<()>,
     /// Keys that were found at least once.
     found: DashSet<[u8; 32]>,
-    /// Look-ups of keys that were never found.
+    /// Lookups of keys that were never found.
     first_lookups: Mutex<TokenBucket>,
     since: Instant,
     remembered: Duration,
@@ -79,7 +79,7 @@ impl KeyCache {
             let age = entry.at.elapsed();
             let is_good = age < self.remembered;
             let refresh = age * 3 > self.remembered * 2;
-            let is_mine = is_good && refresh && !entry.refreshing.swap(true, Ordering::Relaxed);
+            let is_mine = is_good && refresh && !entry.is_refreshing.swap(true, Ordering::Relaxed);
             return if is_good && !is_mine {
                 CachedKey::Found(Arc::clone(&entry.found))
             } else {

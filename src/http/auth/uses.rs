@@ -14,7 +14,7 @@ pub(super) struct KeyUses(Mutex<HashMap<[u8; 32], TimestampMs>>);
 impl KeyUses {
     /// Records that a key is used at `now`. If its record already has this hour, this costs only a
     /// comparison. Beyond [`KEY_USES_WRITTEN_MAX`] keys, the others wait for their next use.
-    pub(super) fn note(&self, hash: [u8; 32], record: &KeyRecord, now: TimestampMs) {
+    pub(super) fn record(&self, hash: [u8; 32], record: &KeyRecord, now: TimestampMs) {
         let hour = TimestampMs(now.0 - now.0.rem_euclid(HOUR_MS));
         if record.last_used_at >= Some(hour) {
             return;
@@ -59,18 +59,18 @@ mod tests {
             role: Role::Admin,
         };
         let uses = KeyUses::default();
-        uses.note([1; 32], &record, now);
+        uses.record([1; 32], &record, now);
         let hour = TimestampMs(now.0 / HOUR_MS * HOUR_MS);
         assert_eq!(uses.take().get(&[1; 32]), Some(&hour));
         record.last_used_at = Some(hour);
-        uses.note([1; 32], &record, hour.plus_ms(HOUR_MS - 1));
+        uses.record([1; 32], &record, hour.plus_ms(HOUR_MS - 1));
         assert!(uses.take().is_empty());
-        uses.note([1; 32], &record, hour.plus_ms(HOUR_MS));
+        uses.record([1; 32], &record, hour.plus_ms(HOUR_MS));
         assert_eq!(uses.take().len(), 1);
         for number in 0..2 * KEY_USES_WRITTEN_MAX as u64 {
             let mut hash = [0; 32];
             hash[..8].copy_from_slice(&number.to_be_bytes());
-            uses.note(hash, &record, hour.plus_ms(HOUR_MS));
+            uses.record(hash, &record, hour.plus_ms(HOUR_MS));
         }
         assert_eq!(uses.take().len(), KEY_USES_WRITTEN_MAX);
     }

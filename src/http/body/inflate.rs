@@ -39,12 +39,12 @@ pub(super) enum Inflate {
 pub(super) struct PooledDecoder(Option<Box<Decoder<'static>>>);
 
 thread_local! {
-    static AT_REST: Cell<Option<Box<Decoder<'static>>>> = const { Cell::new(None) };
+    static IDLE: Cell<Option<Box<Decoder<'static>>>> = const { Cell::new(None) };
 }
 
 impl PooledDecoder {
     fn new() -> io::Result<Self> {
-        if let Some(decoder) = AT_REST.take() {
+        if let Some(decoder) = IDLE.take() {
             return Ok(Self(Some(decoder)));
         }
         let mut decoder = Decoder::new()?;
@@ -70,7 +70,7 @@ impl Drop for PooledDecoder {
             && decoder.reinit().is_ok()
         {
             // While the thread ends, the slot is gone and the decompressor is dropped.
-            let _kept = AT_REST.try_with(|at_rest| at_rest.set(Some(decoder)));
+            let _kept = IDLE.try_with(|idle| idle.set(Some(decoder)));
         }
     }
 }

@@ -78,7 +78,7 @@ fn a_changed_statement_under_the_same_header_is_found() {
 #[test]
 fn a_hashed_subject_matches_its_identifier() {
     let subject = statement().subject;
-    assert!(subject.is("rider-12") && !subject.is("rider-13"));
+    assert!(subject.matches("rider-12") && !subject.matches("rider-13"));
     let other = HashedSubject::new(SubjectKind::ExternalRiderId, "rider-12", [8; SALT_BYTES]);
     assert_ne!(subject.hash, other.hash);
     let text = serde_json::to_string(&statement()).unwrap();

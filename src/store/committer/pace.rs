@@ -8,15 +8,16 @@
 
 use std::time::Duration;
 
-/// A group with fewer writes came from few callers who wait for each write before the next one:
-/// waiting gains nothing.
+/// The minimum number of writes with which one group alone causes spacing. A group with fewer comes
+/// from few callers, each of which waits for its write before the next one, so waiting gains
+/// nothing.
 const SHARED_WRITES_MIN: usize = 4;
 /// The minimum time between the starts of spaced groups. A batch waits for half of it on average,
 /// and four batches share a group at 2,000 per second.
 const SPACING: Duration = Duration::from_millis(2);
-/// One group alone shows this rate of writes per second: the next group is spaced immediately, and
-/// stays spaced for any number of callers.
-const SPACED_AT_ONCE_WRITES_PER_SEC: u32 = 8_000;
+/// If one group alone has this rate of writes per second, the next group is spaced without a
+/// measurement over [`MEASURING_PERIOD`].
+const SPACED_IMMEDIATELY_WRITES_PER_SEC: u32 = 8_000;
 /// Groups are spaced from this rate of writes per second on, measured over [`MEASURING_PERIOD`].
 /// With fewer, a shared group saves little, and waiting would double the latency of the callers.
 const SPACED_WRITES_PER_SEC: u32 = 1_600;
@@ -39,8 +40,8 @@ pub(super) struct Pace {
     elapsed: Duration,
     /// Whether the last complete period had a rate of [`SPACED_WRITES_PER_SEC`].
     is_moderate: bool,
-    /// Whether the present group waited for [`SPACING`].
-    waited: bool,
+    /// Whether the present group waited for [`SPACING`] because of the measured rate.
+    has_waited: bool,
     /// The groups spaced by the measured rate since the last decision about them, and their writes.
     counted: (u32, u32),
     /// The time left in which each group begins immediately.
@@ -54,15 +55,15 @@ impl Pace {
         let group_writes = u32::try_from(writes).unwrap_or(u32::MAX);
         self.measure(group_writes, since);
         self.unspaced = self.unspaced.saturating_sub(since);
-        if std::mem::take(&mut self.waited) {
+        if std::mem::take(&mut self.has_waited) {
             self.count(group_writes);
         }
         if writes >= SHARED_WRITES_MIN
-            && reaches(SPACED_AT_ONCE_WRITES_PER_SEC, group_writes, since)
+            && reaches(SPACED_IMMEDIATELY_WRITES_PER_SEC, group_writes, since)
         {
             SPACING
         } else if self.is_moderate && self.unspaced.is_zero() {
-            self.waited = true;
+            self.has_waited = true;
             SPACING
         } else {
             Duration::ZERO
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_many_is_spaced_at_once() {
+    fn one_group_with_a_high_rate_is_spaced_immediately() {
         for (writes, since, expected) in [
             (1, us(500), Duration::ZERO),
             (1, us(20), Duration::ZERO),

@@ -41,7 +41,7 @@ pub(crate) struct ImportedSession {
     pub(crate) needs_rescoring: bool,
     /// The PoD of the session.
     pub(crate) pod: Option<PodRow>,
-    /// Decisions about its batches.
+    /// The notes of the session.
     pub(crate) notes: Vec<Note>,
     /// The messages of the session, in order.
     pub(crate) messages: Vec<ImportedMessage>,
@@ -295,7 +295,7 @@ impl Inner {
         }
         if !session.messages.is_empty() {
             let shard = session.start.tenant.organization_id.shard();
-            // The keyspace has no cursor of the session yet, so that none is read.
+            // The keyspace has no cursor of the session yet, so the old cursor is not read.
             let acting = self.ownership.generation(shard);
             self.put_cursor(shard, session.start.session_id, acting, cursor)
                 .await?;

@@ -23,6 +23,7 @@ use row::{bucket_of, cell, entry, note_of, number, parts, payload};
 
 /// The maximum number of a session's notes that are read.
 const NOTES_MAX: usize = 65_536;
+
 impl Inner {
     async fn append(
         &self,
@@ -43,12 +44,12 @@ impl Inner {
         let is_above = head.highest.is_none_or(|highest| seq > highest);
         if !is_above || head.has_ended || in_doubt.is_some() {
             let statement = &self.db.statements.batch_hashes;
-            let there: Vec<(Vec<u8>,)> = self.db.rows(statement, row_key, usize::MAX).await?;
-            if !there.is_empty() {
-                let same = there
+            let stored: Vec<(Vec<u8>,)> = self.db.rows(statement, row_key, usize::MAX).await?;
+            if !stored.is_empty() {
+                let is_repeated = stored
                     .iter()
-                    .any(|(there,)| there.as_slice() == hash.as_slice());
-                return Ok(if same {
+                    .any(|(stored,)| stored.as_slice() == hash.as_slice());
+                return Ok(if is_repeated {
                     // The process that wrote the batch may have stopped before it set the mark.
                     self.mark_late(session_id, head, &hash).await?;
                     Appended::Repeated
@@ -260,7 +261,7 @@ impl Journal for CqlStore {
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
-        self.read(|inner| async move { inner.newest(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.newest(session_id).await })
             .await
     }
 
@@ -270,7 +271,7 @@ impl Journal for CqlStore {
         from_seq: u32,
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>> {
-        self.read(|inner| async move { inner.read(session_id, from_seq, limit).await })
+        self.run_with_deadline(|inner| async move { inner.read(session_id, from_seq, limit).await })
             .await
     }
 
@@ -279,8 +280,10 @@ impl Journal for CqlStore {
         session_id: SessionId,
         ranges_max: usize,
     ) -> StoreResult<Acknowledged> {
-        self.read(|inner| async move { inner.acknowledged(session_id, ranges_max).await })
-            .await
+        self.run_with_deadline(
+            |inner| async move { inner.acknowledged(session_id, ranges_max).await },
+        )
+        .await
     }
 
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
@@ -291,7 +294,7 @@ impl Journal for CqlStore {
     }
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             inner.check_serving().await?;
             inner.before_note_write(session_id);
             let (key, note) = (session_id.to_bytes(), note_bytes(note));
@@ -303,7 +306,7 @@ impl Journal for CqlStore {
     }
 
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let statement = &db.statements.notes_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
@@ -319,7 +322,7 @@ impl Journal for CqlStore {
 #[async_trait]
 impl Snapshots for CqlStore {
     async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let generation = i64::try_from(snapshot.generation).unwrap_or(i64::MAX);
             let next_seq = cell(snapshot.next_seq);
@@ -345,7 +348,7 @@ impl Snapshots for CqlStore {
     }
 
     async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let statement = &db.statements.snapshot_get;
             let row: Option<(i64, i32, Vec<u8>)> = db.row(statement, (key.as_slice(),)).await?;

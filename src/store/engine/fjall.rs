@@ -215,7 +215,7 @@ impl FjallEngine {
         bytes.unwrap_or(0)
     }
 
-    /// Flushes memory to tables and waits for it.
+    /// Flushes the memtables to tables and waits for it.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
         self.with(|opened| {
             for space in Space::ALL {
@@ -288,20 +288,20 @@ impl Engine for FjallEngine {
         self.with(|opened| {
             let mut batch = opened.database.batch().durability(Some(mode));
             for write in writes {
-                let kept = opened.tracked(write.space);
+                let tracked = opened.tracked(write.space);
                 let value_bytes = write.value.as_ref().map_or(0, Vec::len);
                 let bytes = (write.key.len() + value_bytes) as u64 + ROW_BYTES;
-                kept.memtable_bytes.fetch_add(bytes, Relaxed);
+                tracked.memtable_bytes.fetch_add(bytes, Relaxed);
                 match write.value {
-                    Some(value) => batch.insert(&kept.keyspace, write.key, value),
-                    None => batch.remove(&kept.keyspace, write.key),
+                    Some(value) => batch.insert(&tracked.keyspace, write.key, value),
+                    None => batch.remove(&tracked.keyspace, write.key),
                 }
             }
             batch.commit()?;
             for space in Space::ALL {
-                let kept = opened.tracked(space);
-                if kept.memtable_bytes.load(Relaxed) >= kept.memtable_bytes_max {
-                    kept.rotate()?;
+                let tracked = opened.tracked(space);
+                if tracked.memtable_bytes.load(Relaxed) >= tracked.memtable_bytes_max {
+                    tracked.rotate()?;
                 }
             }
             Ok(())
@@ -310,7 +310,7 @@ impl Engine for FjallEngine {
 
     fn acknowledge(&self, group_number: u64) -> Result<(), EngineError> {
         self.acknowledged
-            .note(group_number)
+            .write(group_number)
             .map_err(|error| EngineError::Failed(Box::new(error)))
     }
 

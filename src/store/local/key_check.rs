@@ -9,7 +9,7 @@ use crate::tables::key_check;
 
 impl<E: Engine> LocalStore<E> {
     /// Returns whether the store has sessions, webhooks or recorders, which are useless without the
-    /// secret key of their time.
+    /// secret key that was in use when they were written.
     ///
     /// # Errors
     ///

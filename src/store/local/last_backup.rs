@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::tables::last_backup;
 
 impl<E: Engine> LocalStore<E> {
-    /// Stores when the last good backup was made, and shows it in the metrics.
+    /// Stores the time of the last successful backup, and shows it in the metrics.
     ///
     /// # Errors
     ///

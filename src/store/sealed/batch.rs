@@ -78,7 +78,8 @@ enum SessionKey {
     NoSession,
 }
 
-/// The effects of a batch on the writer, once it is applied.
+/// The writes of a batch, and the changes that it makes to the state of the writer once it is
+/// applied.
 #[derive(Default)]
 pub(super) struct Change {
     pub(super) writes: Vec<Write>,
@@ -93,7 +94,12 @@ impl Change {
     fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
         self.writes.push(Write {
             space: Space::State,
-            value: Some(record::seal(Space::State, &key, payload, self.group_number)),
+            value: Some(record::with_checksum(
+                Space::State,
+                &key,
+                payload,
+                self.group_number,
+            )),
             key,
         });
     }
@@ -129,7 +135,7 @@ pub(super) fn readable(
 
 /// Returns the number of the key that sealed a row, or `None` if it is not sealed or damaged.
 fn sound_key_number(space: Space, key: &[u8], value: Vec<u8>) -> Option<u64> {
-    let (payload, _) = record::unseal(space, key, value).ok()?;
+    let (payload, _) = record::verified(space, key, value).ok()?;
     value::number(&payload)
 }
 
@@ -191,7 +197,7 @@ impl Sealing {
                 .and_then(|(payload, group_number)| {
                     let payload =
                         value::seal((space, &key), (number, secret), &self.nonces, payload)?;
-                    Some(record::seal(space, &key, payload, group_number))
+                    Some(record::with_checksum(space, &key, payload, group_number))
                 });
         let value = Some(sealed.ok_or_else(|| failed(TooLong(number)))?);
         Ok(Write { space, key, value })
@@ -276,7 +282,8 @@ impl Sealing {
             ..Change::default()
         };
         let next_before = writer.next;
-        // The batches of a new session come before its start.
+        // The keys of new sessions are created first, because the writes of a session's batches
+        // precede the write of its start.
         for write in writes
             .iter()
             .filter(|write| is_start(write.space, &write.key))

@@ -8,6 +8,8 @@ pub(super) const NEXT: &[u8] = &[TABLE, 0];
 pub(super) const TO_DESTROY: &[u8] = &[TABLE, 1];
 /// The key of the row that exists while the store may have unsealed rows.
 pub(super) const HAS_UNSEALED: &[u8] = &[TABLE, 2];
+
+/// Returns the key of the row that names this data key as one to be destroyed.
 pub(super) fn to_destroy_key(number: u64) -> Vec<u8> {
     [TO_DESTROY, &number.to_be_bytes()].concat()
 }

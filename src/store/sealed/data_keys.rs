@@ -62,7 +62,7 @@ fn file_number(number: u64) -> u64 {
     number / DATA_KEYS_PER_FILE
 }
 
-/// Returns the first key of the file after the one of this key.
+/// Returns the number of the first key in the file after the file that contains this key.
 pub(super) fn next_file(number: u64) -> u64 {
     (file_number(number) + 1) * DATA_KEYS_PER_FILE
 }

@@ -73,7 +73,12 @@ fn key_row() -> (Space, Vec<u8>) {
 }
 
 fn put((space, key): (Space, Vec<u8>), payload: &[u8], group_number: u64) -> Write {
-    let value = Some(record::seal(space, &key, payload.to_vec(), group_number));
+    let value = Some(record::with_checksum(
+        space,
+        &key,
+        payload.to_vec(),
+        group_number,
+    ));
     Write { space, key, value }
 }
 
@@ -92,7 +97,7 @@ fn apply(engine: &impl Engine, writes: Vec<Write>) {
 /// Returns the payload of a row, or `None` if it does not exist. Panics if it is damaged.
 fn payload(engine: &impl Engine, (space, key): &(Space, Vec<u8>)) -> Option<Vec<u8>> {
     let value = engine.get(*space, key).unwrap()?;
-    Some(record::unseal(*space, key, value).unwrap().0)
+    Some(record::verified(*space, key, value).unwrap().0)
 }
 
 /// Returns every row of an engine, as stored.
@@ -149,7 +154,7 @@ fn rows_with_personal_data_are_sealed_and_read_back() {
         Order::Descending,
         &mut |key, value| {
             let (payload, group_number) =
-                record::unseal(Space::Journal, key, value.to_vec()).unwrap();
+                record::verified(Space::Journal, key, value.to_vec()).unwrap();
             assert_eq!((payload.as_slice(), group_number), (street.as_slice(), 1));
             seen += 1;
             ControlFlow::Continue(())

@@ -9,7 +9,7 @@ use porchlight_world::fill;
 
 use super::key_folder::Secret;
 use crate::engine::Space;
-use crate::record::SEAL_BYTES;
+use crate::record::TRAILER_BYTES;
 
 /// The first byte of a sealed payload. No other payload begins with it: they begin with the number
 /// of a format, or with the first character of JSON.
@@ -87,7 +87,7 @@ pub(super) fn seal(
 ) -> Option<Vec<u8>> {
     let nonce = nonces.next();
     // There is room for the checksum.
-    let mut sealed = Vec::with_capacity(HEAD_BYTES + payload.len() + TAG_BYTES + SEAL_BYTES);
+    let mut sealed = Vec::with_capacity(HEAD_BYTES + payload.len() + TAG_BYTES + TRAILER_BYTES);
     sealed.push(MARK);
     sealed.extend_from_slice(&number.to_be_bytes());
     sealed.extend_from_slice(&nonce);
@@ -110,7 +110,7 @@ pub(super) fn open(
         .get(1 + NUMBER_BYTES..)?
         .first_chunk::<NONCE_BYTES>()?;
     let (text, tag) = payload.get(HEAD_BYTES..)?.split_last_chunk::<TAG_BYTES>()?;
-    let mut opened = Vec::with_capacity(text.len() + SEAL_BYTES);
+    let mut opened = Vec::with_capacity(text.len() + TRAILER_BYTES);
     opened.extend_from_slice(text);
     cipher(secret)
         .decrypt_inout_detached(

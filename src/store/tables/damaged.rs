@@ -87,7 +87,7 @@ fn created_at(key: &[u8]) -> Option<TimestampMs> {
     Some(time_from(*time))
 }
 
-/// Calls `on_key` with each key that begins so.
+/// Calls `on_key` with each key that begins with `prefix`.
 fn visit(
     read: &dyn Read,
     prefix: Vec<u8>,

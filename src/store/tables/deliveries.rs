@@ -38,8 +38,9 @@ fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
     range
 }
 
-/// Calls `take` with the rows that pass the filter, in the order of the scan, until it breaks or
-/// the maximum number of rows was examined. Returns the last examined id if there may be more rows.
+/// Calls `take` with the rows that pass the filter, in the order of the scan, until it returns
+/// `false` or the maximum number of rows was examined. Returns the last examined id if there may be
+/// more rows.
 fn scan_rows(
     read: &dyn Read,
     tenant: Tenant,
@@ -70,7 +71,7 @@ fn scan_rows(
             crate::engine::Order::Ascending => scan.range.after(&last.key),
             crate::engine::Order::Descending => scan.range.before(&last.key),
         };
-        let whole = rows.len() < STEP_ROWS;
+        let is_last_step = rows.len() < STEP_ROWS;
         for row in &rows {
             examined_rows += 1;
             let Some(id) = row.key.last_chunk::<16>() else {
@@ -85,7 +86,7 @@ fn scan_rows(
                 return Ok(Some(id));
             }
         }
-        if whole {
+        if is_last_step {
             return Ok(None);
         }
     }
@@ -115,8 +116,8 @@ struct SessionScan<'s> {
 }
 
 impl SessionScan<'_> {
-    /// Calls `take` with the rows that pass the filter until it breaks. Returns the last examined
-    /// id if there may be more rows.
+    /// Calls `take` with the rows that pass the filter until it returns `false`. Returns the last
+    /// examined id if there may be more rows.
     fn run(
         &self,
         read: &dyn Read,

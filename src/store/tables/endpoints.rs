@@ -82,7 +82,7 @@ pub fn first_deleted(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
     Ok(id.map(|bytes| EndpointId::from_bytes(*bytes)))
 }
 
-/// Removes the mark of a swept outbox.
-pub fn swept(txn: &mut Txn<'_>, endpoint_id: EndpointId) {
+/// Removes the mark of a deleted endpoint whose outbox is swept.
+pub fn finish_sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId) {
     txn.delete(Space::State, deleted_key(endpoint_id));
 }

@@ -2,8 +2,8 @@
 //!
 //! The writer caches each session's highest number, so that a rising `seq` (nearly every batch)
 //! needs no lookup; other numbers are looked up. The number of batches is the highest number plus
-//! one minus the gaps below it. The number of gaps has a row of its own, which only batches out of
-//! order write.
+//! one, minus the count of missing numbers below it. That count has a row of its own, which only
+//! batches out of order write.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use porchlight_schema::time::TimestampMs;
 use super::{Key, sessions, to_score};
 use crate::engine::{KeyRange, Space};
 use crate::journal_heads::JournalHead;
-use crate::record::{SEAL_BYTES, damaged};
+use crate::record::{TRAILER_BYTES, damaged};
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
-/// The number of rows that one step reads in the search for a session's gaps.
+/// The number of rows that one step reads in the search for a session's missing numbers.
 const ACKNOWLEDGED_STEP_ROWS: usize = 1_024;
 
 pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
@@ -40,7 +40,7 @@ pub(crate) fn missing_key(session_id: SessionId) -> Vec<u8> {
 
 fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
     let bytes = batch.as_bytes();
-    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len() + SEAL_BYTES);
+    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len() + TRAILER_BYTES);
     payload.push(FORMAT);
     payload.extend_from_slice(&received_at.0.to_be_bytes());
     payload.extend_from_slice(bytes);
@@ -114,8 +114,8 @@ fn load_head(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead>
     Ok(JournalHead {
         highest,
         missing: read.state(&missing_key(session_id))?.unwrap_or(0),
-        ended: sessions::has_ended(read, session_id)?,
-        erased: false,
+        has_ended: sessions::has_ended(read, session_id)?,
+        is_erased: false,
     })
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn append(
         Some(head) => head,
         None => load_head(txn.as_read(), session_id)?,
     };
-    if head.erased {
+    if head.is_erased {
         return Ok(Appended::Erased);
     }
     let key = key(session_id, seq);
@@ -153,7 +153,7 @@ pub(crate) fn append(
     if next.missing != head.missing {
         txn.put_state(missing_key(session_id), &next.missing)?;
     }
-    if head.ended {
+    if head.has_ended {
         to_score::mark(txn, session_id);
     }
     txn.put(Space::Journal, key, payload(batch, received_at));

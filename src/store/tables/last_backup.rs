@@ -1,4 +1,4 @@
-//! The time at which the last good backup was made, in one row.
+//! The time of the last successful backup, in one row.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;
@@ -18,7 +18,7 @@ pub(crate) fn find(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     read.state(&key())
 }
 
-/// Stores when the last good backup was made.
+/// Stores the time of the last successful backup.
 pub(crate) fn put(txn: &mut Txn<'_>, at: TimestampMs) -> StoreResult<()> {
     txn.put_state(key(), &at)
 }

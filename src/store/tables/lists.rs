@@ -85,7 +85,7 @@ pub(crate) fn page(
             return Ok(Page { rows, next: None });
         };
         range = range.before(&last.key);
-        let whole = chunk.len() < CHUNK_ROWS;
+        let is_last_chunk = chunk.len() < CHUNK_ROWS;
         for session_id in chunk.iter().filter_map(|row| session_at_end(&row.key)) {
             scanned += 1;
             if let ControlFlow::Break(next) = take(read, session_id, filter, limit, &mut rows)? {
@@ -98,7 +98,7 @@ pub(crate) fn page(
                 });
             }
         }
-        if whole {
+        if is_last_chunk {
             return Ok(Page { rows, next: None });
         }
     }

@@ -1,5 +1,5 @@
-//! Notes: decisions about a session's batches. The key contains the whole note, so writing a note
-//! twice changes nothing.
+//! Notes: skipped gaps, quarantined batches and expired data of sessions. The key contains the
+//! whole note, so writing a note twice changes nothing.
 
 use porchlight_ports::{Note, StoreResult};
 use porchlight_schema::ids::SessionId;

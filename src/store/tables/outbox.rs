@@ -1,10 +1,10 @@
 //! Outboxes: the changes of a message on its way to its endpoint.
 //!
-//! A waiting message has a row in its lane (`o`). The first actionable message of a lane is listed:
-//! by its id if it must be examined (`q`), by its due time if it waits for a retry (`u`), by the
-//! end of its maximum holding time while the endpoint is paused (`z`). All messages have a row in
-//! the tenant's list of deliveries (`D`); permanently failed messages have an additional entry
-//! (`F`).
+//! A waiting message has a row in its lane (`o`). Unless the endpoint's machine has parked it
+//! behind another message, it is also listed: by its id if it must be examined (`q`), by its due
+//! time if it waits for a retry (`u`), by the end of its maximum holding time while the endpoint is
+//! paused (`z`). All messages have a row in the tenant's list of deliveries (`D`); permanently
+//! failed messages have an additional entry (`F`).
 
 mod node;
 mod recovery;
@@ -200,7 +200,7 @@ pub fn listing(
     if let Some((until, limit)) = due {
         let end = of_endpoint(b'u', endpoint_id).time(until).build();
         let range = KeyRange::prefix(of_endpoint(b'u', endpoint_id).build()).before(&end);
-        // The key says everything, so the row may be damaged.
+        // The key contains the due time and the lane, so the payload may be damaged.
         let rows = read.rows(&Scan::keys(range, limit))?;
         WebhookMetrics::get().on_rows_listed(rows.len());
         listing.due = Some(rows.iter().filter_map(due_of).collect());

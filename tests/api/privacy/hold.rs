@@ -118,7 +118,7 @@ async fn holds_are_in_the_audit_log() {
 }
 
 /// Waits until an erasure has written its mark, which hides the session.
-async fn hidden(server: &Server, id: &str) {
+async fn wait_until_hidden(server: &Server, id: &str) {
     for _ in 0..1_000 {
         if read(server, id).await == 404 {
             return;
@@ -134,13 +134,13 @@ async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
     let early = server.start_session().await;
     let subject = json!({ "externalRiderId": "rider-1" });
     submit(&server, &body("e1", "erasure", subject.clone())).await;
-    hidden(&server, &early.id).await;
+    wait_until_hidden(&server, &early.id).await;
     // Both erasures now wait until all nodes know their marks, the second one longer.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let late = server.start_session().await;
     assert_eq!(read(&server, &late.id).await, 200);
     submit(&server, &body("e2", "erasure", subject)).await;
-    hidden(&server, &late.id).await;
+    wait_until_hidden(&server, &late.id).await;
 
     completed(&server, "e1").await;
     assert_eq!(read(&server, &late.id).await, 404);

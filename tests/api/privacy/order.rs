@@ -49,7 +49,7 @@ async fn pending_erasures_hold_up_no_other_request() {
 }
 
 #[actix::test]
-async fn a_cancelled_request_leaves_the_open_ones_at_once() {
+async fn a_cancelled_request_is_no_longer_open() {
     let server = server(3_600_000).await;
     let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
     assert_eq!(submit(&server, &erasure).await.status, 202);

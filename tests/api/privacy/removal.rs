@@ -156,7 +156,7 @@ async fn a_restriction_is_completed_once_a_removal_has_ended() {
 }
 
 #[actix::test]
-async fn a_removal_outlives_a_change_of_the_policy() {
+async fn a_change_of_the_policy_keeps_a_stored_removal() {
     let (server, session) =
         server_with_removal(json!({ "insightDays": 9 }), "insight", Step::Decided).await;
     choose(&server, json!({ "insightDays": 20 })).await;

@@ -98,10 +98,14 @@ pub(super) fn insight_delays(arrived: &[Arrival]) -> Vec<i64> {
 }
 
 /// Starts and stops sessions at a rate for this long. Returns those that are not finished yet.
-pub(super) async fn begin_sessions(client: Client, per_sec: u32, lasts: Duration) -> JoinSet<()> {
+pub(super) async fn begin_sessions(
+    client: Client,
+    per_sec: u32,
+    duration: Duration,
+) -> JoinSet<()> {
     let (began, mut sessions) = (Instant::now(), JoinSet::new());
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_sec);
-    while began.elapsed() < lasts {
+    while began.elapsed() < duration {
         ticks.tick().await;
         sessions.spawn(session(client.clone(), None, true));
         while let Some(done) = sessions.try_join_next() {

@@ -77,13 +77,13 @@ struct Campaign {
     /// Whether results that depend on the machine's speed are judged too: requests without an
     /// answer in time, and the number of moves of shards. A machine that stalls for seconds fails
     /// these although no rule was broken.
-    in_time: bool,
+    judges_timing: bool,
     /// The failed checks of results that depend on the machine's speed; reported after all others.
-    late: Vec<String>,
+    timing_failures: Vec<String>,
 }
 
 impl Campaign {
-    fn start(in_time: bool) -> Option<Self> {
+    fn start(judges_timing: bool) -> Option<Self> {
         let authority = Authority::new();
         let inbox = Inbox::open(&authority);
         let cluster = Nodes::start(&authority)?;
@@ -110,8 +110,8 @@ impl Campaign {
             next: Arc::default(),
             sent: Vec::new(),
             insights: BTreeMap::new(),
-            in_time,
-            late: Vec::new(),
+            judges_timing,
+            timing_failures: Vec::new(),
         })
     }
 
@@ -211,14 +211,16 @@ impl Campaign {
                 "only a stopped node may repeat finished work"
             );
         }
-        if fault == Fault::Rolling && self.in_time {
+        if fault == Fault::Rolling && self.judges_timing {
             if count(&tally.unanswered) > 0 {
                 let reasons = tally.reasons.lock().unwrap();
                 println!("requests were lost: {reasons:#?}");
-                self.late.push(format!("requests were lost: {reasons:#?}"));
+                self.timing_failures
+                    .push(format!("requests were lost: {reasons:#?}"));
             }
             if moves > MOVES_MAX {
-                self.late.push(format!("a shard moved {moves} times"));
+                self.timing_failures
+                    .push(format!("a shard moved {moves} times"));
             }
         }
         self.sent.extend(sent);
@@ -264,7 +266,7 @@ impl Campaign {
     /// Asserts that all batches are in the journal, and that all insights are those of one
     /// node that runs without a fault.
     fn finish(self) {
-        let late = self.late;
+        let timing_failures = self.timing_failures;
         block_on(check_journal(
             &self.cluster.database,
             &self.cluster.keyspace,
@@ -275,7 +277,7 @@ impl Campaign {
         assert_eq!(self.insights.len(), self.sent.len());
         assert_reference_insights(&self.insights);
         println!("{} insights are those of one node", self.insights.len());
-        assert!(late.is_empty(), "{}", late.join("\n"));
+        assert!(timing_failures.is_empty(), "{}", timing_failures.join("\n"));
     }
 }
 

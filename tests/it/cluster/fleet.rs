@@ -30,7 +30,7 @@ const SESSIONS: usize = 100_000;
 const MINUTES: u64 = 30;
 /// The default of `PORCHLIGHT_CLUSTER_PERIOD_SEC`: the time between two batches of a session.
 const PERIOD_SEC: u64 = 400;
-/// Each of these sessions per second is started and stopped, which sends three messages.
+/// The number of sessions that are started and stopped per second. Each sends three messages.
 const STARTS_PER_SEC: u32 = 10;
 /// The number of lines in the table of results.
 const WINDOWS: u32 = 6;
@@ -160,10 +160,10 @@ fn processes(cluster: &Nodes) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Starts and stops sessions for one window, and prints a line of the table.
-async fn window(cluster: &Nodes, arrivals: &Arrivals, number: u32, lasts: Duration) {
+async fn window(cluster: &Nodes, arrivals: &Arrivals, number: u32, duration: Duration) {
     let before = Usage::read(cluster).await;
     let began = Instant::now();
-    let mut sessions = begin_sessions(cluster.client(), STARTS_PER_SEC, lasts).await;
+    let mut sessions = begin_sessions(cluster.client(), STARTS_PER_SEC, duration).await;
     let started = sessions.len();
     let after = Usage::read(cluster).await;
     let arrived = take(arrivals);
@@ -198,9 +198,9 @@ fn a_large_fleet_for_half_an_hour() {
     let Some(cluster) = Nodes::start(&authority) else {
         return;
     };
-    let lasts = Duration::from_secs(minutes * 60);
+    let duration = Duration::from_secs(minutes * 60);
     let period = Duration::from_secs(number_of("PORCHLIGHT_CLUSTER_PERIOD_SEC", PERIOD_SEC));
-    let rounds = 2 + lasts.as_secs().div_ceil(period.as_secs());
+    let rounds = 2 + duration.as_secs().div_ceil(period.as_secs());
     let loads = load(&cluster, sessions, period, rounds);
     block_on(async {
         let began = Instant::now();
@@ -226,7 +226,7 @@ fn a_large_fleet_for_half_an_hour() {
         );
         println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
         for number in 1..=WINDOWS {
-            window(&cluster, &arrivals, number, lasts / WINDOWS).await;
+            window(&cluster, &arrivals, number, duration / WINDOWS).await;
         }
         tokio::time::sleep(REST).await;
         println!("{} messages arrived later", take(&arrivals).len());

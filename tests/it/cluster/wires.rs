@@ -63,10 +63,10 @@ impl Wires {
     }
 
     /// Starts a proxy that forwards to a node, and returns the proxy's address.
-    pub(super) async fn start_proxy(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
+    pub(super) async fn start_proxy(self: Arc<Self>, node: usize, target: SocketAddr) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(forward(listener, listens, move |dialler| {
+        tokio::spawn(forward(listener, target, move |dialler| {
             let from = self.node_of_address(dialler);
             self.wires[node][from.unwrap_or(node)].subscribe()
         }));
@@ -102,11 +102,11 @@ impl Link {
         Self(watch::Sender::new(Wire::Open))
     }
 
-    /// Starts a proxy at the address `dialled` that forwards to the address `listens`.
-    pub(super) async fn start_proxy(&self, dialled: SocketAddr, listens: SocketAddr) {
-        let listener = TcpListener::bind(dialled).await.unwrap();
+    /// Starts a proxy at `address` that forwards to `target`.
+    pub(super) async fn start_proxy(&self, address: SocketAddr, target: SocketAddr) {
+        let listener = TcpListener::bind(address).await.unwrap();
         let wire = self.0.clone();
-        tokio::spawn(forward(listener, listens, move |_dialler| wire.subscribe()));
+        tokio::spawn(forward(listener, target, move |_dialler| wire.subscribe()));
     }
 
     /// Cuts the link, and waits until no connection is left: nothing that is sent from now on

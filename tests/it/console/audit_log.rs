@@ -32,9 +32,9 @@ async fn lines(server: &Server, key: &str) -> usize {
     page["data"].as_array().unwrap().len()
 }
 
-/// Waits at most two seconds, longer than the log gathers lines, for more than `before` lines.
-/// Returns whether they are there.
-async fn grows(server: &Server, key: &str, before: usize) -> bool {
+/// Waits for more than `before` lines, at most two seconds, which is longer than the log gathers
+/// lines before it writes them. Returns whether they have been written.
+async fn has_grown(server: &Server, key: &str, before: usize) -> bool {
     for _ in 0..40 {
         if lines(server, key).await > before {
             return true;
@@ -124,7 +124,7 @@ fn every_page_that_shows_personal_data_is_on_the_audit_log() {
             let is_ok = seen.status == 200 || path.ends_with("/sign-in");
             assert!(is_ok, "{path}: {seen:?}");
             let shows = seen.text.contains(NEEDLE) || seen.text.contains("51.38");
-            let is_recorded = !shows || grows(&server, &key, before).await;
+            let is_recorded = !shows || has_grown(&server, &key, before).await;
             assert!(
                 is_recorded,
                 "{path} shows personal data and is not recorded"

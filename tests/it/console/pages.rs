@@ -8,7 +8,7 @@ use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
 
 /// Asserts that `visitor` cannot see another tenant's objects.
-async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_id: &str) {
+async fn assert_sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_id: &str) {
     for path in paths {
         let seen = visitor.get(path).await;
         assert_eq!(seen.status, 404, "{path}");
@@ -76,7 +76,7 @@ fn a_tenant_never_opens_a_page_of_another_tenant() {
             key(&folder, "other", "sandbox", "secret"),
         ] {
             let visitor = Visitor::sign_in(&server, &other).await;
-            sees_nothing(&visitor, &paths, &delivery, &key_id).await;
+            assert_sees_nothing(&visitor, &paths, &delivery, &key_id).await;
         }
         let live = Visitor::sign_in(&server, &key(&folder, "it", "live", "secret")).await;
         assert!(

@@ -35,7 +35,7 @@ async fn requests(server: &Server, key: &str) -> Vec<Value> {
 }
 
 /// Waits until a request has this status.
-async fn reaches(server: &Server, key: &str, id: &str, status: &str) {
+async fn wait_for_status(server: &Server, key: &str, id: &str, status: &str) {
     for _ in 0..400 {
         let path = format!("/v1/privacy/requests/{id}");
         if api(server, Method::GET, &path, key, None).await["status"] == status {
@@ -81,7 +81,7 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
         assert!(list.contains("/console/privacy/e1/cancel"), "{list}");
         let cancelled = visitor.post("/console/privacy/e1/cancel", &[]).await;
         assert_eq!(cancelled.status, 303);
-        reaches(&server, &key, "e1", "cancelled").await;
+        wait_for_status(&server, &key, "e1", "cancelled").await;
         let late = visitor.post("/console/privacy/e1/cancel", &[]).await;
         assert_eq!(late.status, 409);
 
@@ -100,7 +100,7 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
             .post("/console/privacy/create", &erasure("e2", RIDER))
             .await;
         assert_eq!(created.status, 303);
-        reaches(&server, &key, "e2", "completed").await;
+        wait_for_status(&server, &key, "e2", "completed").await;
         let page = visitor.page("/console/privacy?status=completed").await.text;
         assert!(page.contains("sessions: 1") && page.contains("/console/privacy/e2/receipt"));
         assert!(!page.contains(RIDER), "{page}");

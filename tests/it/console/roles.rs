@@ -13,8 +13,9 @@ fn actions(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Waits until the audit log shows the acts of an admin, and checks that the review is kept.
-async fn shows_acts(log: &Visitor, explanation: &str) {
+/// Waits until the audit log shows the acts of an admin, and asserts that it does and that the
+/// review is kept.
+async fn assert_acts_shown(log: &Visitor, explanation: &str) {
     let seen = async || log.page("/console/audit").await.text;
     let mut page = seen().await;
     for _ in 0..100 {
@@ -90,6 +91,6 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
             let retry = visitor.post("/console/deliveries/retry", &[]).await.status;
             assert_eq!(retry == 403, role == "viewer", "{role}: {retry}");
         }
-        shows_acts(&Visitor::sign_in(&server, &admin).await, &explanation).await;
+        assert_acts_shown(&Visitor::sign_in(&server, &admin).await, &explanation).await;
     });
 }

@@ -80,7 +80,8 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
         "live": sorted(live),
         "behind": sorted(to_score),
     });
-    // Normalized by writing and reading, so that two of them are equal to the last digit.
+    // Writing and reading the value normalizes its numbers, so that equal contents compare as
+    // equal.
     serde_json::from_str(&value.to_string()).unwrap()
 }
 

@@ -107,7 +107,7 @@ pub(super) struct Cluster {
     unknown_permille: u64,
     outage_until_ms: u64,
     stall_until_ms: u64,
-    stall_gives_up: bool,
+    is_stall_of_replicas: bool,
     /// The time at which a node's wall clock was last set.
     clocks_set_at_ms: u64,
     /// The share of answers that take seconds.
@@ -146,7 +146,7 @@ impl Cluster {
             unknown_permille,
             outage_until_ms: 0,
             stall_until_ms: 0,
-            stall_gives_up: false,
+            is_stall_of_replicas: false,
             clocks_set_at_ms: 0,
             slow_permille: 20,
             changes: 0,
@@ -239,7 +239,7 @@ impl Cluster {
         match event {
             Event::Begin(node) => self.begin(node),
             Event::Tick(node, life) if self.is_living(node, life) => {
-                if !self.postponed(node, Event::Tick(node, life)) {
+                if !self.postpone_if_paused(node, Event::Tick(node, life)) {
                     let latest_ms = TICK_MS_MAX as i64;
                     self.after(latest_ms * 2 / 3, latest_ms, Event::Tick(node, life));
                     self.feed(node, Input::Tick);
@@ -248,7 +248,7 @@ impl Cluster {
             Event::Answer(node, life, input) if self.is_living(node, life) => {
                 let paused = self.nodes[node].paused_until_ms > self.now_ms;
                 if paused {
-                    self.postponed(node, Event::Answer(node, life, input));
+                    self.postpone_if_paused(node, Event::Answer(node, life, input));
                 } else {
                     self.feed(node, input);
                 }
@@ -258,11 +258,11 @@ impl Cluster {
             Event::Write(node, life, shard) if self.is_living(node, life) => {
                 // The write is decided now, and stays in flight for some time or until the process
                 // is continued.
-                let generation = self.acts(node, shard);
+                let generation = self.acting_generation(node, shard);
                 if let (Some(generation), Some(member)) =
                     (generation, self.nodes[node].member.clone())
                 {
-                    self.judge.borrow().is_alone(self, node, shard);
+                    self.judge.borrow().assert_alone(self, node, shard);
                     self.after(0, 20_000, Event::Written(shard, generation, member));
                 }
                 self.after(2_000, 9_000, Event::Write(node, life, shard));
@@ -279,8 +279,9 @@ impl Cluster {
         one.life == life && one.machine.is_some()
     }
 
-    /// Postpones an event of a stopped process until the process is continued.
-    fn postponed(&mut self, node: usize, event: Event) -> bool {
+    /// Postpones an event of a stopped process until the process is continued. Returns whether the
+    /// process is stopped.
+    fn postpone_if_paused(&mut self, node: usize, event: Event) -> bool {
         let until_ms = self.nodes[node].paused_until_ms;
         if until_ms > self.now_ms {
             self.at(until_ms, event);
@@ -323,10 +324,10 @@ impl Cluster {
             Fault::CutOff { node, for_ms } => self.nodes[node].cut_off_until_ms = now_ms + for_ms,
             Fault::Outage { for_ms } => self.outage_until_ms = now_ms + for_ms,
             Fault::Stall { for_ms } => {
-                (self.stall_until_ms, self.stall_gives_up) = (now_ms + for_ms, false);
+                (self.stall_until_ms, self.is_stall_of_replicas) = (now_ms + for_ms, false);
             }
             Fault::StallOfReplicas { for_ms } => {
-                (self.stall_until_ms, self.stall_gives_up) = (now_ms + for_ms, true);
+                (self.stall_until_ms, self.is_stall_of_replicas) = (now_ms + for_ms, true);
             }
         }
     }
@@ -367,7 +368,7 @@ impl Cluster {
                 let member = member.or_else(|| self.nodes[node].member.clone()).unwrap();
                 self.nodes[node].member = Some(member.clone());
                 self.judge.borrow_mut().on_start(shard, generation, &member);
-                self.judge.borrow().is_alone(self, node, shard);
+                self.judge.borrow().assert_alone(self, node, shard);
             }
             Effect::Drain(..) if self.nodes[node].keeps_shards => {}
             Effect::Drain(shard, generation) => {
@@ -425,7 +426,7 @@ impl Cluster {
     }
 
     fn on_store(&mut self, node: usize, life: u64, id: u64) {
-        if self.stalls(node, life, id) {
+        if self.postpone_if_stalled(node, life, id) {
             return;
         }
         let is_away =

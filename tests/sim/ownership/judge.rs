@@ -49,10 +49,10 @@ impl Judge {
     }
 
     /// Asserts that no other node acts for the shard of this node.
-    pub(super) fn is_alone(&self, cluster: &Cluster, node: usize, shard: Shard) {
+    pub(super) fn assert_alone(&self, cluster: &Cluster, node: usize, shard: Shard) {
         for other in (0..cluster.len()).filter(|&other| other != node) {
             assert_eq!(
-                cluster.acts(other, shard),
+                cluster.acting_generation(other, shard),
                 None,
                 "3: nodes {node} and {other} both act for {shard:?}"
             );
@@ -60,14 +60,14 @@ impl Judge {
     }
 
     /// Asserts that every shard is held by its proper node.
-    pub(super) fn is_at_rest(&self, cluster: &Cluster, when: &str) {
+    pub(super) fn assert_at_rest(&self, cluster: &Cluster, when: &str) {
         let names: Vec<NodeName> = (0..cluster.len()).map(|node| cluster.name(node)).collect();
         for shard in (0..=255).map(Shard) {
             let should = best(shard, &names).unwrap();
             for node in 0..cluster.len() {
-                let acts = cluster.acts(node, shard).is_some();
+                let is_acting = cluster.acting_generation(node, shard).is_some();
                 assert_eq!(
-                    acts,
+                    is_acting,
                     *should == cluster.name(node),
                     "5: {when}: {shard:?} at node {node}; should be {should:?}"
                 );

@@ -51,20 +51,20 @@ impl Tables {
                 member,
                 heartbeat,
                 status,
-            } => self.of_life(member, |row| {
+            } => self.change_member(member, |row| {
                 row.status != MemberStatus::Gone && {
                     (row.heartbeat, row.status) = (*heartbeat, *status);
                     row.clock = Some(sent_at);
                     true
                 }
             }),
-            Change::MarkDead { member, heartbeat } => self.of_life(member, |row| {
+            Change::MarkDead { member, heartbeat } => self.change_member(member, |row| {
                 row.heartbeat == *heartbeat && {
                     row.status = MemberStatus::Gone;
                     true
                 }
             }),
-            Change::Leave { member } => self.of_life(member, |row| {
+            Change::Leave { member } => self.change_member(member, |row| {
                 row.status = MemberStatus::Gone;
                 true
             }),
@@ -95,7 +95,11 @@ impl Tables {
         }
     }
 
-    fn of_life(&mut self, member: &Member, then: impl FnOnce(&mut MemberRow) -> bool) -> bool {
+    fn change_member(
+        &mut self,
+        member: &Member,
+        then: impl FnOnce(&mut MemberRow) -> bool,
+    ) -> bool {
         let row = self.members.get_mut(&member.node);
         row.filter(|row| row.member == *member).is_some_and(then)
     }

@@ -72,7 +72,7 @@ fn learned_key(id: SessionId) -> [u8; 32] {
     key
 }
 
-/// Returns whether any port still finds something of the session.
+/// Returns whether no port finds anything of the session any more.
 async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
     let (store, outbox, id) = (subject.store(), subject.outbox(), start.session_id);
     let by = |delivery_id: Option<&String>, rider: Option<&String>| SessionFilter {
@@ -176,7 +176,7 @@ pub async fn an_erasure_may_be_repeated(subject: &dyn Subject) {
     assert_eq!(store.recall(key).await.unwrap(), None);
 }
 
-pub async fn traces_go_with_their_session(subject: &dyn Subject) {
+pub async fn a_trace_is_removed_with_its_session(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let (start, other) = (make(subject, tenant).await, make(subject, tenant).await);
     let id = start.session_id;

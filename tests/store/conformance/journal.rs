@@ -64,7 +64,7 @@ pub async fn batches_come_back_in_order_in_parts(subject: &dyn Subject) {
     assert!(store.read(session_id(T0), 0, 2).await.unwrap().is_empty());
 }
 
-pub async fn gaps_are_counted(subject: &dyn Subject) {
+pub async fn batches_are_counted_in_any_order_and_once(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     let mut count = 0;
     for seq in [5_u32, 0, 5, 9, 3, 0, 10, 4, 2, 1, 6] {

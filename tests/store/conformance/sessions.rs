@@ -398,14 +398,14 @@ pub async fn lists_end_at_times(subject: &dyn Subject) {
 pub async fn live_sessions_are_found(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let far = T0.plus_ms(40 * 86_400_000);
-    // Few between the first ones have ended, and many between the last ones.
-    let goes_on = [0, 2, 5, 23];
+    // Few sessions have ended between the first live ones, and many between the last two.
+    let live_numbers = [0, 2, 5, 23];
     let starts: Vec<_> = (0..24).map(|n| start(tenant, far.plus_ms(n))).collect();
     for start in &starts {
         store.start(new_session(start)).await.unwrap();
     }
     for (n, start) in starts.iter().enumerate() {
-        if !goes_on.contains(&n) {
+        if !live_numbers.contains(&n) {
             let end = end_at(far.plus_ms(300 - n as i64));
             let body = message(MessageEvent::SessionStopped);
             store.end(start.session_id, end, None, body).await.unwrap();
@@ -422,7 +422,7 @@ pub async fn live_sessions_are_found(subject: &dyn Subject) {
     }
     assert!(live.is_sorted());
     live.retain(|id| starts.iter().any(|start| start.session_id == *id));
-    assert_eq!(live, goes_on.map(|n| starts[n].session_id));
+    assert_eq!(live, live_numbers.map(|n| starts[n].session_id));
     // Each session is found in its shard and in no other.
     for id in live {
         let shards = ShardSet::from_iter([id.shard()]);

@@ -216,14 +216,15 @@ async fn a_session_costs_a_known_number_of_statements() {
     assert!(reads <= SESSION_READS_MAX + verifications, "{sum:?}");
 }
 
-/// The reads of a verification that the process serves.
+/// The number of reads of a verification that the process serves.
 const VERIFICATION_READS: u64 = 1;
 /// The seconds between two verifications.
 const VERIFICATION_SEC: u64 = 3;
 
-/// Writes of a session with ten batches and three webhooks, until it is settled.
+/// The maximum number of writes of a session with ten batches and three webhooks, until it is
+/// settled.
 const SESSION_WRITES_MAX: u64 = 24;
-/// Reads of the same session.
+/// The maximum number of reads of that session.
 const SESSION_READS_MAX: u64 = 11;
 
 /// The time within which a process removes the rows that lead to finished work, with room for a
@@ -276,7 +277,7 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
     assert_eq!(found[0].1, new.session_id);
 }
 
-/// Sessions whose messages are delivered before the outbox is counted.
+/// The number of sessions whose messages are delivered before the outbox is counted.
 const DELIVERED: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -318,7 +319,7 @@ async fn the_cost_of_counting_an_outbox_depends_on_waiting_and_new_messages() {
         second.rows + DELIVERED <= first.rows,
         "{second:?}, {first:?}"
     );
-    // A message that was created before, and is queued only now.
+    // This message was created before, and is queued only now.
     let late = begin(SystemClock.now().plus_ms(-200_000)).await;
     for _ in 0..2 {
         let (waiting, counts) = count().await;

@@ -1,5 +1,5 @@
-//! Tests that a renewal gives all rows of a session a full life again and changes nothing else, and
-//! that it never brings an erased session back.
+//! Tests that a renewal gives all rows of a session their full time to live again and changes
+//! nothing else, and that it never brings an erased session back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ const TABLES: [(&str, &str); 14] = [
     ("reviews", "data"),
 ];
 /// The tables of a session whose rows consist of a key, each with its columns. The database does
-/// not report the life of such a row.
+/// not report the time to live of such a row.
 const KEY_TABLES: [(&str, &str); 6] = [
     ("notes", "session, note"),
     ("learned_by_session", "session, key"),
@@ -60,11 +60,11 @@ const KEY_TABLES: [(&str, &str); 6] = [
 const SESSIONS: (&str, &str) = ("sessions", "session, data");
 /// The first bytes of the owners of slots that belong to a session: see `slots.rs` of the store.
 const OWNERS: &[u8] = b"DFJS";
-/// The life to which rows without cells are shortened, in seconds. The renewal must be done by
-/// then.
+/// The time to live to which rows without cells are shortened, in seconds. The renewal must be
+/// done by then.
 const SHORT_SEC: i32 = 20;
 
-/// Returns the time after which a row with a shortened life has expired.
+/// Returns the time after which a row with a shortened time to live has expired.
 fn expiry() -> Duration {
     Duration::from_secs(u64::from(SHORT_SEC.unsigned_abs()) + 1)
 }
@@ -171,15 +171,15 @@ async fn contents(store: &CqlStore, start: &SessionStart) -> Vec<String> {
     all
 }
 
-/// Returns the shortest life that is left to a cell of a column, in seconds.
-async fn life_sec(session: &Session, table: &str, column: &str) -> i32 {
+/// Returns the shortest remaining time to live of the cells of a column, in seconds.
+async fn ttl_sec(session: &Session, table: &str, column: &str) -> i32 {
     let select = format!("SELECT TTL({column}) FROM {table}");
     let answer = session.query_unpaged(select, ()).await.unwrap();
     let rows = answer.into_rows_result().unwrap();
-    let lives = rows.rows::<(Option<i32>,)>().unwrap();
-    let lives: Vec<_> = lives.map(|row| row.unwrap().0).collect();
-    // Without a life, a row never expires.
-    let shortest = lives.iter().map(|life| life.unwrap_or(i32::MAX)).min();
+    let ttls = rows.rows::<(Option<i32>,)>().unwrap();
+    let ttls: Vec<_> = ttls.map(|row| row.unwrap().0).collect();
+    // Without a time to live, a row never expires.
+    let shortest = ttls.iter().map(|ttl| ttl.unwrap_or(i32::MAX)).min();
     shortest.unwrap_or_else(|| panic!("{table} has no rows"))
 }
 
@@ -191,22 +191,22 @@ async fn rows(session: &Session, table: &str, columns: &str) -> Vec<Vec<Option<C
     rows.map(|row| row.unwrap().columns).collect()
 }
 
-/// Writes rows of a table with this life.
+/// Writes rows of a table with this time to live.
 async fn put(
     session: &Session,
     (table, columns): (&str, &str),
     rows: Vec<Vec<Option<CqlValue>>>,
-    life_sec: i32,
+    ttl_sec: i32,
 ) {
     for values in rows {
         let marks = vec!["?"; values.len()].join(", ");
         let insert =
-            format!("INSERT INTO {table} ({columns}) VALUES ({marks}) USING TTL {life_sec}");
+            format!("INSERT INTO {table} ({columns}) VALUES ({marks}) USING TTL {ttl_sec}");
         session.query_unpaged(insert, values).await.unwrap();
     }
 }
 
-/// Shortens the life of all rows of the keyspace that consist of a key.
+/// Shortens the time to live of all rows of the keyspace that consist of a key.
 async fn shorten_keys(session: &Session) {
     for (table, columns) in KEY_TABLES {
         let rows = rows(session, table, columns).await;
@@ -250,7 +250,7 @@ impl Made {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_gives_every_row_a_full_life_and_changes_nothing() {
+async fn a_renewal_restores_the_time_to_live_of_every_row_and_changes_nothing_else() {
     let Some(made) = Made::new(4).await else {
         return;
     };
@@ -262,10 +262,13 @@ async fn a_renewal_gives_every_row_a_full_life_and_changes_nothing() {
     } = made;
     let id = start.session_id;
     for (table, column) in TABLES {
-        let left_sec = life_sec(&session, table, column).await;
+        let left_sec = ttl_sec(&session, table, column).await;
         assert!(left_sec < 6 * DAY_SEC, "{table}.{column}: {left_sec}");
     }
-    assert!(!store.renew_session(id).await.unwrap(), "its life is full");
+    assert!(
+        !store.renew_session(id).await.unwrap(),
+        "its time to live was renewed"
+    );
     let (before, slots) = (
         contents(&store, &start).await,
         session_slots(&session).await,
@@ -277,7 +280,7 @@ async fn a_renewal_gives_every_row_a_full_life_and_changes_nothing() {
     shorten_keys(&session).await;
     assert!(longer.renew_session(id).await.unwrap());
     for (table, column) in TABLES {
-        let left_sec = life_sec(&session, table, column).await;
+        let left_sec = ttl_sec(&session, table, column).await;
         assert!(left_sec > 89 * DAY_SEC, "{table}.{column}: {left_sec}");
     }
     assert!(!longer.renew_session(id).await.unwrap());

@@ -425,7 +425,7 @@ mod tests {
         assert!(!text.contains("rider-7"), "{text}");
         let subject = Subject::ExternalRiderId("rider-7".into());
         assert!(
-            matches!(&ended.subject, RecordedSubject::Hashed(hashed) if hashed.is_of(&subject))
+            matches!(&ended.subject, RecordedSubject::Hashed(hashed) if hashed.matches(&subject))
         );
     }
 

@@ -175,7 +175,7 @@ pub(super) fn text_of(scalar: Scalar<'_>) -> Option<&str> {
 /// Parses a payload that a scanner does not read: with escapes, or with values of unexpected types.
 pub(super) fn parsed(payload: &[u8]) -> Result<Value, PayloadError> {
     PayloadError::check_values(payload)?;
-    porchlight_schema::json::parse_of_phone(payload, |text| serde_json::from_slice(text))
+    porchlight_schema::json::parse_from_phone(payload, |text| serde_json::from_slice(text))
         .map_err(|error| PayloadError::Malformed(error.to_string()))
 }
 

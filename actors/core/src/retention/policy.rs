@@ -2,7 +2,7 @@
 //!
 //! A sweep walks through the sessions of a tenant in order of their creation, separately for each
 //! class of data. It remembers the time up to which it has come, and advances at most a part of the
-//! longest retention in one step, so that a wrong policy cannot delete everything at once.
+//! longest retention in one step, so that a wrong policy cannot delete everything at one time.
 
 use porchlight_schema::limits::{
     AUDIT_DAYS_MAX, AUDIT_KEPT_MS, RETENTION_MESSAGES_DAYS_MIN, RETENTION_SESSION_LIFE_MS,

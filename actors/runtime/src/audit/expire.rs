@@ -41,7 +41,7 @@ pub(crate) async fn expire(
                     *until.insert(expired)
                 }
             };
-            // A group behind the recorded end may be the only trace of its number.
+            // A group after the recorded end is the only record of its number, so it stays.
             if group.head().at > until || group.number >= extent.head.next {
                 return Ok(removed);
             }

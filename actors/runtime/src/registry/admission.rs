@@ -74,7 +74,7 @@ pub(crate) struct Admission {
     ended_in_flight: DashMap<SessionId, u32>,
     /// The number of batches in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
-    draining: AtomicBool,
+    is_draining: AtomicBool,
 }
 
 impl Admission {
@@ -87,18 +87,18 @@ impl Admission {
             shares: TenantShares::new(shares),
             ended_in_flight: DashMap::new(),
             mailboxes: Arc::default(),
-            draining: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
         }
     }
 
     /// Refuses new work from now on.
     pub(super) fn refuse(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.is_draining.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether new work is refused.
     pub(super) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.is_draining.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bodies that are admitted and not yet answered.
@@ -149,7 +149,7 @@ impl Admission {
             Metrics::get().on_batch(BatchOutcome::NodeFull);
             return Err(AdmitError::NodeFull);
         }
-        if let Err(exceeded) = usage.has_bytes_left() {
+        if let Err(exceeded) = usage.check_bytes() {
             Metrics::get().on_batch(BatchOutcome::TenantFull);
             return Err(exceeded.into());
         }

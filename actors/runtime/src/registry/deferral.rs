@@ -15,8 +15,8 @@ use porchlight_core::session::idle::{may_defer, must_read_deferred};
 use super::Registry;
 use crate::session::{SessionActor, SessionHandle, Slot, send};
 
-/// A node defers from this many batches per second on. Below it, every session gets each batch at
-/// once, which takes at most half a percent of a core: 20 µs for each batch
+/// The number of batches per second from which a node defers. Below it, every session gets each
+/// batch immediately, which takes at most half a percent of a core: 20 µs for each batch
 /// (`bench/results/2026-11-23.md`).
 pub const DEFER_FROM_BATCHES_PER_SEC: u32 = 250;
 

@@ -12,7 +12,8 @@ use porchlight_schema::session::Tenant;
 use super::Registry;
 use crate::session::{ReadFinal, Running, send};
 
-/// Scoring waits this long for a machine. If it takes longer, the session is replayed.
+/// The maximum time that scoring waits for a machine. If the machine takes longer, the session is
+/// replayed.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 impl Registry {

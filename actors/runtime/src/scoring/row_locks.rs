@@ -26,8 +26,8 @@ pub(super) struct LockedRows<'l> {
 }
 
 impl RowLocks {
-    /// Waits until nobody else holds any of these rows, and locks all of them at once, so that two
-    /// holders never wait for each other.
+    /// Waits until nobody else holds any of these rows, and locks all of them in one step, so that
+    /// two holders never wait for each other.
     pub(super) async fn lock(&self, keys: Vec<RowKey>) -> LockedRows<'_> {
         loop {
             let freed = self.freed.notified();

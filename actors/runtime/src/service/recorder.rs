@@ -161,10 +161,10 @@ impl Service {
                 start,
                 end: Some(end),
             }) => {
-                let still_takes = self.now() <= end.takes_telemetry_until();
+                let is_accepted = self.now() <= end.accepts_telemetry_until();
                 let by_phone_ms = started_at_ms + end.ended_at.since_ms(start.started_at);
                 state.mark_newest_ended(match end.reason {
-                    EndReason::Idle if still_takes => EndOfSession::Idle,
+                    EndReason::Idle if is_accepted => EndOfSession::Idle,
                     _ => EndOfSession::At(by_phone_ms),
                 });
             }

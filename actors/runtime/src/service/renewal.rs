@@ -2,8 +2,8 @@
 //! time to live.
 //!
 //! The rows are renewed when the session is marked and, for as long as it stays marked, whenever
-//! half of their life is over. A daily pass through the sessions of each tenant finds them. It does
-//! not depend on the wall clock: the database knows how much life is left to a row.
+//! half of their time to live has passed. A daily pass through the sessions of each tenant finds
+//! them. It does not depend on the wall clock: the database returns the time to live that is left.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

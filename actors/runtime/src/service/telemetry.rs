@@ -54,7 +54,7 @@ pub enum IngestError {
     #[error("the session was erased")]
     Erased,
     /// The session ended too long ago to accept telemetry: see
-    /// [`SessionEnd::takes_telemetry_until`].
+    /// [`SessionEnd::accepts_telemetry_until`].
     #[error("the session has ended")]
     Closed,
     /// The store failed.
@@ -280,7 +280,7 @@ impl Service {
         end: Option<SessionEnd>,
         now: TimestampMs,
     ) -> Result<(), IngestError> {
-        if end.is_some_and(|end| now > end.takes_telemetry_until()) {
+        if end.is_some_and(|end| now > end.accepts_telemetry_until()) {
             return Err(IngestError::Closed);
         }
         match self.access_of(target.tenant, target.session_id).await? {

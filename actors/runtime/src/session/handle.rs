@@ -46,7 +46,7 @@ pub struct SessionHandle {
     /// The number of messages in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     /// Whether the actor was not notified of a batch.
-    missed_batch: AtomicBool,
+    has_missed_batch: AtomicBool,
     /// The number of batches in the journal that wait until somebody needs the events.
     deferred: AtomicU32,
     /// The time at which the events were last requested, by the monotonic clock.
@@ -106,7 +106,7 @@ impl SessionHandle {
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             mailboxes,
-            missed_batch: AtomicBool::new(false),
+            has_missed_batch: AtomicBool::new(false),
             deferred: AtomicU32::new(0),
             requested_at_ms: AtomicI64::new(i64::MIN),
             known_up_to: AtomicU32::new(0),
@@ -286,13 +286,13 @@ impl SessionHandle {
 
     /// Records that the actor was not notified of a batch, because its mailbox was full.
     pub(crate) fn mark_missed_batch(&self) {
-        self.missed_batch.store(true, Ordering::Release);
+        self.has_missed_batch.store(true, Ordering::Release);
     }
 
     /// Returns whether the actor missed a batch since the last call. If so, the journal has batches
     /// of which the actor was not notified.
     pub(crate) fn take_missed_batch(&self) -> bool {
-        self.missed_batch.swap(false, Ordering::Acquire)
+        self.has_missed_batch.swap(false, Ordering::Acquire)
     }
 }
 

@@ -9,7 +9,7 @@ use porchlight_core::session::replay::FinalEvents;
 use porchlight_schema::limits::SNAPSHOT_MS;
 use porchlight_schema::time::TimestampMs;
 
-/// A snapshot is due this long after the first batch that is not in a snapshot.
+/// The time after the first batch that is not in a snapshot at which the next snapshot is due.
 const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
 
 /// The state of an actor that was passivated.
@@ -78,8 +78,8 @@ impl Running {
         has_changed
     }
 
-    pub(super) fn snapshot_is_due(&self) -> bool {
-        self.machine.snapshot_is_due()
+    pub(super) fn is_snapshot_due(&self) -> bool {
+        self.machine.is_snapshot_due()
             || self
                 .unsnapshotted_since
                 .is_some_and(|since| since.elapsed() >= SNAPSHOT_AFTER)

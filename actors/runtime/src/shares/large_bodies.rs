@@ -2,7 +2,7 @@
 //!
 //! Unpacking and decoding a large body takes milliseconds of processor time. A tenant works on one
 //! of them at a time and the node on few, so they delay other requests little, and a tenant that
-//! sends many at once completes one after the other instead of unpacking a part of each.
+//! sends many together completes one after the other instead of unpacking a part of each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

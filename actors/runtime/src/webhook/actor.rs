@@ -399,7 +399,9 @@ impl Handler<Envelope> for WebhookActor {
             }
             WebhookCommand::Tick => self.feed(ctx, None, Input::Tick),
             WebhookCommand::Changed => {
-                self.presence.changed.store(false, Ordering::Release);
+                self.presence
+                    .is_change_pending
+                    .store(false, Ordering::Release);
                 // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
                 self.read_endpoint(|_, _| {});

@@ -2,8 +2,8 @@
 //!
 //! actix polls every future of an actor whenever one of them wakes it, and does not return to its
 //! arbiter while one of them is ready. An endpoint has hundreds of operations in flight, and many
-//! of them end at once. Here only woken operations are polled, and after some results the actors of
-//! other tenants on the same arbiter take their turn.
+//! of them end together. Here only woken operations are polled, and after some results the actors
+//! of other tenants on the same arbiter take their turn.
 
 use std::pin::Pin;
 use std::task::{self, Poll};

@@ -14,13 +14,14 @@ pub(super) const NO_MESSAGE_DUE: i64 = i64::MAX;
 
 /// The state of an actor that other tasks read and change without sending it a message.
 pub(super) struct Presence {
-    /// Whether a wake is in its mailbox; another one would be redundant.
-    pub(super) wake_pending: AtomicBool,
-    /// The lanes with new messages that it has not taken yet.
+    /// Whether a wake is in the actor's mailbox; another one would be redundant.
+    pub(super) is_wake_pending: AtomicBool,
+    /// The lanes with new messages that the actor has not taken yet.
     new_messages: Mutex<NewMessages>,
-    /// Whether a message about a changed endpoint is in its mailbox.
-    pub(super) changed: AtomicBool,
-    /// The time since which its oldest sendable message has been waiting.
+    /// Whether a message about a changed endpoint is in the actor's mailbox.
+    pub(super) is_change_pending: AtomicBool,
+    /// The time since which the actor's oldest sendable message has been waiting, in milliseconds
+    /// since 1970; [`NO_MESSAGE_DUE`] if no message waits.
     pub(super) oldest: AtomicI64,
 }
 
@@ -36,9 +37,9 @@ pub(super) enum NewMessages {
 impl Default for Presence {
     fn default() -> Self {
         Self {
-            wake_pending: AtomicBool::new(false),
+            is_wake_pending: AtomicBool::new(false),
             new_messages: Mutex::new(NewMessages::Lanes(Vec::new())),
-            changed: AtomicBool::new(false),
+            is_change_pending: AtomicBool::new(false),
             oldest: AtomicI64::new(NO_MESSAGE_DUE),
         }
     }
@@ -61,7 +62,7 @@ impl Presence {
 
     /// Takes the lanes with new messages. A later wake puts a new message into the mailbox.
     pub(super) fn take_new_messages(&self) -> NewMessages {
-        self.wake_pending.store(false, Ordering::Release);
+        self.is_wake_pending.store(false, Ordering::Release);
         let mut new_messages = self
             .new_messages
             .lock()

@@ -51,7 +51,7 @@ pub(super) fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<b
 }
 
 fn read<T: for<'de> Shape<'de>>(text: &[u8]) -> Result<T, DecodeError> {
-    let read = crate::json::parse_of_phone(text, |text| serde_json::from_slice(text));
+    let read = crate::json::parse_from_phone(text, |text| serde_json::from_slice(text));
     read.map(|Shaped(value)| value)
         .map_err(|error| DecodeError::Syntax(error.to_string()))
 }

@@ -212,7 +212,7 @@ fn the_batch_itself_is_checked() {
 }
 
 #[test]
-fn of_members_with_one_name_the_last_counts() {
+fn the_last_of_several_members_with_one_name_counts() {
     let sample = r#"{"t":9,"hPa":"x","kind":"pressure","hPa":1000,"t":1}"#;
     let text = format!(
         r#"{{"samples":[7],"seq":"x","sessionId":7,"samples":[{sample}],"seq":3,"sessionId":"ses_1"}}"#
@@ -326,8 +326,8 @@ proptest! {
     }
 }
 
-/// Returns whether an `imu` sample with this rate and number of values is taken.
-fn takes_imu(hz: &str, values: usize) -> bool {
+/// Returns whether an `imu` sample with this rate and number of values is accepted.
+fn accepts_imu(hz: &str, values: usize) -> bool {
     let axis = vec!["0"; values].join(",");
     let sample =
         format!(r#"{{"t":0,"kind":"imu","hz":{hz},"ax":[{axis}],"ay":[{axis}],"az":[{axis}]}}"#);
@@ -339,15 +339,18 @@ proptest! {
     #[test]
     fn an_imu_sample_of_up_to_ten_seconds_is_accepted(tenths in 10_usize..=4_000) {
         let hz = format!("{}.{}", tenths / 10, tenths % 10);
-        prop_assert!(takes_imu(&hz, tenths), "{}", hz);
-        prop_assert!(!takes_imu(&hz, tenths + 1), "{}", hz);
+        prop_assert!(accepts_imu(&hz, tenths), "{}", hz);
+        prop_assert!(!accepts_imu(&hz, tenths + 1), "{}", hz);
     }
 }
 
 #[test]
 fn a_rate_just_below_the_lowest_permitted_one_is_refused() {
-    assert!(takes_imu("33.3", 333));
-    assert!(!takes_imu("33.29999", 333));
-    assert!(!takes_imu("33.2999999999", 333), "its f32 is that of 33.3");
-    assert!(takes_imu("33.3000000001", 333));
+    assert!(accepts_imu("33.3", 333));
+    assert!(!accepts_imu("33.29999", 333));
+    assert!(
+        !accepts_imu("33.2999999999", 333),
+        "its f32 is that of 33.3"
+    );
+    assert!(accepts_imu("33.3000000001", 333));
 }

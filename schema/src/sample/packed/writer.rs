@@ -109,7 +109,7 @@ fn optional(field: &Field, value: Option<f32>) -> Result<Option<i64>, FieldError
         .transpose()
 }
 
-fn place<T: PartialEq>(all: &[T], one: &T) -> i64 {
+fn number_of<T: PartialEq>(all: &[T], one: &T) -> i64 {
     all.iter()
         .position(|other| other == one)
         .unwrap_or_default() as i64
@@ -147,7 +147,7 @@ impl BatchBuilder {
                 ..
             }) => {
                 let confidence = check::CONFIDENCE.parts_of(f64::from(*confidence))?;
-                self.activity[0].push(place(ActivityType::ALL, activity_type));
+                self.activity[0].push(number_of(ActivityType::ALL, activity_type));
                 self.activity[1].push(confidence);
             }
             Sample::Mark(Mark { name, .. }) => {
@@ -155,9 +155,11 @@ impl BatchBuilder {
                 self.mark.length.push(name.len() as i64);
                 self.mark.names.extend_from_slice(name.as_bytes());
             }
-            Sample::System(System { name, .. }) => self.system.push(place(SystemName::ALL, name)),
+            Sample::System(System { name, .. }) => {
+                self.system.push(number_of(SystemName::ALL, name));
+            }
         }
-        self.note(sample.kind(), i64::from(t_ms));
+        self.record_row(sample.kind(), i64::from(t_ms));
         Ok(())
     }
 
@@ -175,12 +177,12 @@ impl BatchBuilder {
         let provider = fix.provider;
         columns
             .provider
-            .push(provider.map(|provider| place(Provider::ALL, &provider)));
-        self.note(Kind::Location, i64::from(t_ms));
+            .push(provider.map(|provider| number_of(Provider::ALL, &provider)));
+        self.record_row(Kind::Location, i64::from(t_ms));
     }
 
     #[inline(always)]
-    fn note(&mut self, kind: Kind, t_ms: i64) {
+    fn record_row(&mut self, kind: Kind, t_ms: i64) {
         self.t_ms[kind as usize].push(t_ms);
         self.rows[kind as usize] += 1;
         self.samples += 1;

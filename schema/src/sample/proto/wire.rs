@@ -4,7 +4,7 @@
 /// Maximum depth of skipped groups; the schema has none.
 const GROUPS_MAX: usize = 32;
 
-/// The bytes are not protobuf.
+/// The error for bytes that are not protobuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 

@@ -23,15 +23,17 @@ pub(super) fn bucket_of(seq: u32, is_bounded: bool) -> i32 {
     cell(seq / batches)
 }
 
-/// Returns a number as a cell. Batch numbers are small.
+/// Returns a batch number as a cell. Numbers beyond the range of a cell do not occur.
 pub(super) fn cell(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// Returns the batch number in a cell, or the error of a damaged row if it is negative.
 pub(super) fn number(cell: i32) -> StoreResult<u32> {
     u32::try_from(cell).map_err(|_| StoreError::Damaged("telemetry: a negative number".to_owned()))
 }
 
+/// Encodes a journal row, as [`FORMAT`] describes.
 pub(super) fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
     let bytes = batch.as_bytes();
     let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len());
@@ -41,6 +43,7 @@ pub(super) fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> 
     payload
 }
 
+/// Splits a journal row into the time at which the batch was received, and the packed batch.
 pub(super) fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
     let damaged = |what: &str| StoreError::Damaged(format!("telemetry: {what}"));
     match payload.split_first() {
@@ -52,6 +55,7 @@ pub(super) fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
     }
 }
 
+/// Decodes a journal row that has this number.
 pub(super) fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
     let (received_at, batch) = parts(payload)?;
     let batch = PackedBatch::from_bytes(Arc::from(batch));
@@ -81,6 +85,7 @@ pub(in super::super) fn note_bytes(note: Note) -> Vec<u8> {
     }
 }
 
+/// Returns the note that [`note_bytes`] encoded, or `None` if the bytes are damaged.
 pub(super) fn note_of(bytes: &[u8]) -> Option<Note> {
     let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
     match bytes.split_first()? {

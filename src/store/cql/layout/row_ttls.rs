@@ -85,8 +85,8 @@ impl RowTtls {
         left_sec.clamp(TTL_SEC_MIN, self.longest.into()) as i32
     }
 
-    /// Returns the time to live of a row that must expire soon after one that has `left_sec` left;
-    /// `None`: never.
+    /// Returns the time to live of a row that must expire soon after another row, which has
+    /// `left_sec` left. `None` means that the other row never expires.
     pub(in crate::cql) fn after(&self, left_sec: Option<i32>) -> i32 {
         let left_sec = left_sec.unwrap_or(self.retained);
         left_sec.saturating_add(AFTER_SEC).min(self.retained)

@@ -13,7 +13,7 @@ use crate::cql::sessions::session_list::List;
 pub(in crate::cql) const SLOT_MS: i64 = 600_000;
 /// The maximum number of an owner's slots that are read: ten-minute slots of more than a year.
 const SLOTS_READ_MAX: usize = 65_536;
-/// Partitions read concurrently.
+/// The maximum number of statements that one operation runs concurrently.
 pub(in crate::cql) const AT_ONCE: usize = 32;
 
 /// The action that a row of an outbox requests.

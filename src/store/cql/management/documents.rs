@@ -128,7 +128,7 @@ impl CqlStore {
 #[async_trait]
 impl Documents for CqlStore {
     async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
-        self.read(|inner| async move { inner.document(collection, key).await })
+        self.run_with_deadline(|inner| async move { inner.document(collection, key).await })
             .await
     }
 
@@ -153,7 +153,9 @@ impl Documents for CqlStore {
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Vec<Document>> {
-        self.read(|inner| async move { inner.documents(collection, after, limit).await })
-            .await
+        self.run_with_deadline(
+            |inner| async move { inner.documents(collection, after, limit).await },
+        )
+        .await
     }
 }

@@ -51,7 +51,7 @@ impl Inner {
 #[async_trait]
 impl KeyCheck for CqlStore {
     async fn key_check(&self) -> StoreResult<Option<KeyCheckValue>> {
-        self.read(|inner| async move { inner.key_check().await })
+        self.run_with_deadline(|inner| async move { inner.key_check().await })
             .await
     }
 

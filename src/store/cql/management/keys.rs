@@ -127,7 +127,7 @@ impl Keys for CqlStore {
     }
 
     async fn organizations(&self) -> StoreResult<Vec<Organization>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let db = &inner.db;
             let statement = &db.statements.organizations_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (), usize::MAX).await?;
@@ -145,7 +145,7 @@ impl Keys for CqlStore {
     }
 
     async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let db = &inner.db;
             let statement = &db.statements.key_get;
             let row: Option<(Vec<u8>,)> = db.row(statement, (hash.as_slice(),)).await?;
@@ -158,7 +158,7 @@ impl Keys for CqlStore {
         &self,
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>> {
-        self.read(|inner| async move { inner.list_keys(organization_id).await })
+        self.run_with_deadline(|inner| async move { inner.list_keys(organization_id).await })
             .await
     }
 

@@ -125,7 +125,7 @@ impl Recorders for CqlStore {
     }
 
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
-        self.read(|inner| async move { inner.recorder_row(id).await })
+        self.run_with_deadline(|inner| async move { inner.recorder_row(id).await })
             .await
     }
 

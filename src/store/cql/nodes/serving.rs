@@ -56,7 +56,8 @@ const EPOCH_ROW: &str = "alone";
 /// The reason to stop after the epoch has risen.
 const TAKEN_OVER: &str = "another process serves from this keyspace now";
 
-/// Returns the generation under which a process writes that acts in this generation of a shard.
+/// Returns the generation that a process writes into rows while it acts in this generation of a
+/// shard.
 #[must_use]
 pub fn written_generation(epoch: u64, generation: u64) -> u64 {
     (epoch << 32) | generation.min(u64::from(u32::MAX))
@@ -66,11 +67,11 @@ pub fn written_generation(epoch: u64, generation: u64) -> u64 {
 /// monotonic clock.
 #[derive(Debug)]
 pub(in crate::cql) struct Verified {
-    /// The time after the process began its epoch.
+    /// The time taken just after the process began its epoch.
     began_ms: i64,
-    /// The time before the process last read that its epoch is the newest.
+    /// The time taken just before the process last read that its epoch is the newest.
     epoch_read_ms: AtomicI64,
-    /// The time before a single process last read that no node is active.
+    /// The time taken just before a single process last read that no node is active.
     alone_ms: AtomicI64,
 }
 
@@ -156,7 +157,7 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
         let had_time = began.elapsed() > NODES_STOP_TIMEOUT;
         match verify(&inner, nodes.as_mut(), may_stop).await {
             Ok(Some(reason)) => {
-                inner.closed.store(true, Ordering::Release);
+                inner.is_closed.store(true, Ordering::Release);
                 return on_fatal(reason);
             }
             Ok(None) => {}
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_alone_some_time_after_its_start_and_while_it_verifies_it() {
+    fn serving_alone_requires_time_since_the_start_and_a_recent_verification() {
         let (verified, after_ms) = (Verified::new(1_000), 1_000 + ALONE_AFTER_MS);
         assert!(!verified.is_alone(after_ms), "it was never verified");
         verified.on_alone(after_ms - 1);

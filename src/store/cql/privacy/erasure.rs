@@ -90,7 +90,8 @@ impl Inner {
         if !belongs_to_session(session_id, key, &data) {
             return Ok(());
         }
-        // Another session may write the row next, so that the delete is no later than necessary.
+        // The delete has the earliest possible timestamp, because another session may write the row
+        // next.
         let delete = &self.db.statements.learned_delete;
         let values = (key.as_slice(),);
         self.db.write_after(delete, values, written_at_us).await
@@ -396,7 +397,7 @@ impl Erasure for CqlStore {
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
-        self.read(|inner| async move { inner.learned_by(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.learned_by(session_id).await })
             .await
     }
 

@@ -207,9 +207,9 @@ impl Inner {
         let rows = self.db.stream::<Row>(read, key).await?;
         // At most this many rows are in memory, in addition to a page of the driver.
         let mut rows = rows.try_chunks(AT_ONCE);
-        while let Some(some) = rows.next().await {
-            let some = some.map_err(|stopped| stopped.1)?;
-            let writing = some.into_iter().map(|row| {
+        while let Some(chunk) = rows.next().await {
+            let chunk = chunk.map_err(|stopped| stopped.1)?;
+            let writing = chunk.into_iter().map(|row| {
                 let mut values = row.columns;
                 values.push(Some(CqlValue::Int(self.row_ttls.retained)));
                 self.db.write(write, values)

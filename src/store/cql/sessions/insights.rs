@@ -240,7 +240,7 @@ impl Insights for CqlStore {
     }
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
-        self.read(|inner| async move { inner.insight(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.insight(session_id).await })
             .await
     }
 
@@ -248,8 +248,9 @@ impl Insights for CqlStore {
         &self,
         session_ids: Vec<SessionId>,
     ) -> StoreResult<Vec<Option<SessionOutcome>>> {
-        let read =
-            |session_id| self.read(move |inner| async move { inner.outcome(session_id).await });
+        let read = |session_id| {
+            self.run_with_deadline(move |inner| async move { inner.outcome(session_id).await })
+        };
         stream::iter(session_ids)
             .map(read)
             .buffered(INSIGHTS_READ_AT_ONCE_MAX)
@@ -263,12 +264,12 @@ impl Insights for CqlStore {
     }
 
     async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>> {
-        self.read(|inner| async move { inner.review(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.review(session_id).await })
             .await
     }
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let db = &inner.db;
             let statement = &db.statements.learned_get;
             let row: Option<(Vec<u8>,)> = db.row(statement, (key.as_slice(),)).await?;
@@ -278,7 +279,7 @@ impl Insights for CqlStore {
     }
 
     async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             let db = &inner.db;
             let keys: Vec<&[u8]> = keys.iter().map(<[u8; 32]>::as_slice).collect();
             let statement = &db.statements.learned_get_all;

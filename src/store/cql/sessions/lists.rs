@@ -243,14 +243,14 @@ impl Inner {
         filter: &SessionFilter,
     ) -> StoreResult<Option<Option<SessionId>>> {
         // Small chunks avoid looking up many more sessions than fit.
-        for some in positions.chunks(AT_ONCE) {
-            let finding = some.iter().map(|&(_, id)| self.find_readable(id));
+        for chunk in positions.chunks(AT_ONCE) {
+            let finding = chunk.iter().map(|&(_, id)| self.find_readable(id));
             let finding: Vec<_> = finding.collect();
             let rows: Vec<_> = stream::iter(finding)
                 .buffered(AT_ONCE)
                 .try_collect()
                 .await?;
-            for ((row, is_damaged), &(_, id)) in rows.into_iter().zip(some) {
+            for ((row, is_damaged), &(_, id)) in rows.into_iter().zip(chunk) {
                 page.scanned += 1;
                 page.damaged.extend(is_damaged.then_some(id));
                 if let Some(row) = row.filter(|row| matches(row, filter)) {

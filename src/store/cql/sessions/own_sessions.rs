@@ -35,7 +35,7 @@ const KNOWN_MS: i64 = DAY_MS;
 pub(in crate::cql) struct OwnSession {
     /// The start of the session.
     pub(in crate::cql) record: Arc<SessionRecord>,
-    /// The time before its creation, in milliseconds of the monotonic clock.
+    /// The time taken just before its creation, in milliseconds of the monotonic clock.
     began_ms: i64,
     /// Whether no transaction has changed the session's state.
     is_undecided: bool,

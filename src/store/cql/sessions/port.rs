@@ -233,7 +233,7 @@ impl Sessions for CqlStore {
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
-        self.read(|inner| async move { inner.find(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.find(session_id).await })
             .await
     }
 
@@ -274,7 +274,7 @@ impl Sessions for CqlStore {
     }
 
     async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
-        self.read(|inner| async move { inner.pod(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.pod(session_id).await })
             .await
     }
 
@@ -321,12 +321,12 @@ impl Sessions for CqlStore {
     }
 
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>> {
-        self.read(|inner| async move { inner.messages(session_id).await })
+        self.run_with_deadline(|inner| async move { inner.messages(session_id).await })
             .await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        self.read(|inner| async move { inner.message(id).await })
+        self.run_with_deadline(|inner| async move { inner.message(id).await })
             .await
     }
 }

@@ -105,8 +105,8 @@ impl Inner {
         Ok(self.endpoint(tenant).await?.map(|endpoint| endpoint.id))
     }
 
-    /// Calls `take` with the rows that pass the filter until it breaks or the maximum number of
-    /// rows was examined. Returns the last examined id if there may be more rows.
+    /// Calls `take` with the rows that pass the filter until it returns `false` or the maximum
+    /// number of rows was examined. Returns the last examined id if there may be more rows.
     async fn scan(
         &self,
         scan: &DeliveryScan<'_>,

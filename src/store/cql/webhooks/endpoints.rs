@@ -18,9 +18,9 @@ const ENDPOINT_KNOWN_MS: i64 = 1_000;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cql) struct KnownEndpoint {
     endpoint_id: Option<EndpointId>,
-    /// The number of changes of endpoints that this process had begun and finished before the read.
+    /// The value of `Caches::endpoint_changes` before the read.
     changes: u64,
-    /// The time before the read, in milliseconds of the monotonic clock.
+    /// The time taken just before the read, in milliseconds of the monotonic clock.
     read_ms: i64,
 }
 

@@ -237,11 +237,15 @@ impl Inner {
         let listing = self
             .listing(outbox, Some((first, 1)), all, Some((held, 1)), 1)
             .await?;
-        let at_once = !listing.manual.is_empty()
+        let is_due_now = !listing.manual.is_empty()
             || listing.ready.is_some_and(|ready| !ready.is_empty())
             || listing.held.is_some_and(|held| !held.is_empty());
         let due = listing.due.and_then(|due| Some(due.first()?.0));
-        Ok(if at_once { Some(TimestampMs(0)) } else { due })
+        Ok(if is_due_now {
+            Some(TimestampMs(0))
+        } else {
+            due
+        })
     }
 
     async fn depth(self: Arc<Self>, now: TimestampMs) -> StoreResult<Depth> {

@@ -1,5 +1,5 @@
-//! Deletes of rows that lead to finished work. They wait for each other, so that few requests carry
-//! them, and until this process has verified that it still serves.
+//! Deletes of rows that lead to finished work. They are collected, so that few requests carry them,
+//! and are sent once this process has verified that it still serves.
 //!
 //! A row that leads to finished work does no harm: a process that finds it examines its session
 //! again and removes it. So the deletes may be late, and a process that is killed may leave some
@@ -86,21 +86,21 @@ impl Deletes {
 
 impl Inner {
     /// Sends the deletes that were decided before this time, in microseconds of the Unix epoch, at
-    /// which this process still served. Those that fail wait for the next ones.
+    /// which this process still served. A delete that fails waits for the next call.
     pub(in crate::cql) async fn send_deletes(&self, before_us: i64) {
         let waiting = self.deletes.take(before_us);
-        for some in waiting.chunks(ROWS_AT_ONCE) {
+        for chunk in waiting.chunks(ROWS_AT_ONCE) {
             let mut group = WriteGroup::default();
-            for delete in some {
+            for delete in chunk {
                 self.add_delete(&mut group, delete.clone());
             }
             if let Err(error) = self.db.write_group(group).await {
                 tracing::warn!(
                     error = chain(&error),
-                    rows = some.len(),
+                    rows = chunk.len(),
                     "the rows of finished sessions could not be removed yet"
                 );
-                self.deletes.wait(some.iter().cloned());
+                self.deletes.wait(chunk.iter().cloned());
             }
         }
     }

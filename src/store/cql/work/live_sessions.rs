@@ -54,7 +54,7 @@ impl Inner {
         let mut found = Vec::new();
         while found.len() < limit {
             let missing = limit - found.len();
-            let (entries, whole) = self.work_entries(table, shards, after, missing).await?;
+            let (entries, are_all) = self.work_entries(table, shards, after, missing).await?;
             after = entries.last().map(|entry| entry.session_id).or(after);
             let groups = entries.chunks(LIVE_LOOKED_UP_TOGETHER_MAX);
             let lookups: Vec<_> = groups.map(|group| look_up(self, group.to_vec())).collect();
@@ -63,7 +63,7 @@ impl Inner {
                 .try_collect()
                 .await?;
             found.extend(groups.into_iter().flatten());
-            if whole {
+            if are_all {
                 break;
             }
         }

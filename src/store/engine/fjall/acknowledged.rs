@@ -20,11 +20,14 @@ use porchlight_world::private_file::sync_folder;
 /// The file's name, next to the engine's folder.
 pub(crate) const NAME: &str = "acknowledged";
 
-/// One slot: "PLAK", the number, the CRC-32 of both. The second slot is in another sector.
+/// The size of a slot in bytes: [`MAGIC`], the number, and the CRC-32 of both.
 const SLOT_BYTES: usize = 16;
+/// The distance between the starts of the two slots in bytes: they are in different sectors.
 const SLOT_DISTANCE: u64 = 4096;
+/// The first bytes of a slot.
 const MAGIC: [u8; 4] = *b"PLAK";
 
+/// The interval at which a changed file is synced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 fn slot(group_number: u64) -> [u8; SLOT_BYTES] {
@@ -51,8 +54,11 @@ fn read_slot(file: &File, place: u64) -> io::Result<Option<u64>> {
 /// The open file.
 pub(crate) struct Acknowledged {
     file: File,
-    noted: AtomicU64,
-    notes: AtomicU64,
+    /// The number in the file.
+    number: AtomicU64,
+    /// A count of writes, whose parity selects the next slot.
+    writes: AtomicU64,
+    /// The number at the last sync.
     synced: Mutex<u64>,
 }
 
@@ -84,42 +90,42 @@ impl Acknowledged {
             .write(true)
             .open(folder.join(NAME))?;
         let slots = [read_slot(&file, 0)?, read_slot(&file, 1)?];
-        let notes = u64::from(slots[0] >= slots[1]);
+        let writes = u64::from(slots[0] >= slots[1]);
         let newest = slots.into_iter().max().flatten();
-        Ok(newest.map(|group_number| Self::of(file, group_number, notes)))
+        Ok(newest.map(|group_number| Self::of(file, group_number, writes)))
     }
 
-    /// Creates the state of an opened file. The next slot to write is `notes` modulo two.
-    fn of(file: File, group_number: u64, notes: u64) -> Self {
+    /// Creates the state of an opened file. The next slot to write is `writes` modulo two.
+    fn of(file: File, group_number: u64, writes: u64) -> Self {
         Self {
             file,
-            noted: AtomicU64::new(group_number),
-            notes: AtomicU64::new(notes),
+            number: AtomicU64::new(group_number),
+            writes: AtomicU64::new(writes),
             synced: Mutex::new(group_number),
         }
     }
 
     /// Returns the number in the file.
     pub(crate) fn number(&self) -> u64 {
-        self.noted.load(Ordering::Acquire)
+        self.number.load(Ordering::Acquire)
     }
 
     /// Writes a higher number. Only one thread may call it at a time.
-    pub(crate) fn note(&self, group_number: u64) -> io::Result<()> {
-        let slot_index = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
+    pub(crate) fn write(&self, group_number: u64) -> io::Result<()> {
+        let slot_index = self.writes.fetch_add(1, Ordering::Relaxed) % 2;
         self.file
             .write_all_at(&slot(group_number), slot_index * SLOT_DISTANCE)?;
-        self.noted.store(group_number, Ordering::Release);
+        self.number.store(group_number, Ordering::Release);
         Ok(())
     }
 
     /// Syncs the file if it has changed.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let noted = self.number();
-        if *synced != noted {
+        let number = self.number();
+        if *synced != number {
             self.file.sync_data()?;
-            *synced = noted;
+            *synced = number;
         }
         Ok(())
     }
@@ -174,13 +180,13 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = Acknowledged::create(&folder, 0).unwrap();
         for group_number in [1, 3, 5, 7] {
-            file.note(group_number).unwrap();
+            file.write(group_number).unwrap();
         }
         file.sync().unwrap();
         let open = || Acknowledged::open(&folder).unwrap();
         assert_eq!(open().map(|file| file.number()), Some(7));
         let reopened = open().unwrap();
-        reopened.note(9).unwrap();
+        reopened.write(9).unwrap();
         assert_eq!(open().map(|file| file.number()), Some(9));
         let mut bytes = std::fs::read(folder.join(NAME)).unwrap();
         let nine = bytes

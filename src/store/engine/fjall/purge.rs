@@ -30,7 +30,7 @@ const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
 const HELD_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of checks for snapshots or files from before the purge: a backup or a long
 /// list holds a snapshot.
-const LOOKS_MAX: u32 = 30;
+const CHECKS_MAX: u32 = 30;
 
 /// Rewrites all files of the database in `folder`. Blocks.
 ///
@@ -50,7 +50,7 @@ pub(super) fn purge(
     // deleted.
     flush(keyspaces)?;
     flush(keyspaces)?;
-    until(|| {
+    retry_until(|| {
         let oldest_snapshot = database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
         let is_free = oldest_snapshot >= removed_until;
         if !is_free {
@@ -64,7 +64,7 @@ pub(super) fn purge(
     for keyspace in keyspaces {
         pace::paced(keyspaces, || keyspace.major_compact())?;
     }
-    until(|| {
+    retry_until(|| {
         flush(keyspaces)?;
         Ok(!old.iter().any(|file| file.exists()))
     })?;
@@ -93,8 +93,8 @@ fn flush(keyspaces: [&Keyspace; 2]) -> fjall::Result<()> {
 }
 
 /// Repeats `attempt` with pauses until it returns `true`.
-fn until(mut attempt: impl FnMut() -> fjall::Result<bool>) -> fjall::Result<()> {
-    for _ in 0..LOOKS_MAX {
+fn retry_until(mut attempt: impl FnMut() -> fjall::Result<bool>) -> fjall::Result<()> {
+    for _ in 0..CHECKS_MAX {
         if attempt()? {
             return Ok(());
         }

@@ -19,7 +19,7 @@ fn damage_is_an_error_and_never_an_absence() {
     for bit in 0..8 * good.len() {
         inner.tamper(space, &key, |value| value[bit / 8] ^= 1 << (bit % 8));
         let value = engine.get(space, &key).unwrap().unwrap();
-        assert!(record::unseal(space, &key, value).is_err(), "bit {bit}");
+        assert!(record::verified(space, &key, value).is_err(), "bit {bit}");
         inner.tamper(space, &key, |value| value.clone_from(&good));
     }
     assert!(payload(&engine, &start_row(1)).is_some());
@@ -40,7 +40,7 @@ fn damage_is_an_error_and_never_an_absence() {
     );
     let value = engine.get(space, &key).unwrap().unwrap();
     assert!(
-        record::unseal(space, &key, value).is_err(),
+        record::verified(space, &key, value).is_err(),
         "zeros are not destroyed keys"
     );
 }

@@ -69,7 +69,7 @@ pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
     Ok(depth)
 }
 
-/// Reads a range in steps until `take` breaks.
+/// Reads a range in steps until `take` returns `false`.
 fn visit(
     read: &dyn Read,
     mut range: KeyRange,
@@ -103,6 +103,6 @@ pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> Sto
             return Ok(true);
         }
     }
-    endpoints::swept(txn, endpoint_id);
+    endpoints::finish_sweep(txn, endpoint_id);
     Ok(false)
 }

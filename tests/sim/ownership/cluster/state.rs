@@ -12,7 +12,7 @@ impl Cluster {
     }
 
     /// Returns the generation in which a running node would act for the shard now.
-    pub(in crate::ownership) fn acts(&self, node: usize, shard: Shard) -> Option<u64> {
+    pub(in crate::ownership) fn acting_generation(&self, node: usize, shard: Shard) -> Option<u64> {
         let one = &self.nodes[node];
         if one.paused_until_ms > self.now_ms {
             return None;
@@ -20,9 +20,9 @@ impl Cluster {
         one.machine.as_ref()?.holds(shard, self.clock(node))
     }
 
-    pub(in crate::ownership) fn held(&self, node: usize) -> usize {
+    pub(in crate::ownership) fn held_count(&self, node: usize) -> usize {
         (0..=255)
-            .filter(|&shard| self.acts(node, Shard(shard)).is_some())
+            .filter(|&shard| self.acting_generation(node, Shard(shard)).is_some())
             .count()
     }
 

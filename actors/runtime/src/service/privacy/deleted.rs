@@ -52,7 +52,7 @@ impl TenantPrivacy<'_> {
         loop {
             let (page, next) = self.scan(after).await?;
             for earlier in page {
-                let is_same = matches!(&earlier.subject, RecordedSubject::Hashed(hashed) if hashed.is_of(subject));
+                let is_same = matches!(&earlier.subject, RecordedSubject::Hashed(hashed) if hashed.matches(subject));
                 if is_same && earlier.request_type == RequestType::Erasure {
                     self.add_erased(&earlier, &mut found).await?;
                 }

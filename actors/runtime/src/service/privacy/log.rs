@@ -133,7 +133,7 @@ pub async fn apply_erasures(store: &dyn Store, entries: &[LoggedErasure]) -> Sto
             .collect();
         erased += apply_to_sessions(store, tenant, &of_tenant).await?;
         for entry in &of_tenant {
-            let is_covered = |subjects: &[_]| subjects.iter().any(|one| entry.subject.is_of(one));
+            let is_covered = |subjects: &[_]| subjects.iter().any(|one| entry.subject.matches(one));
             erase::recorders(store, tenant, entry.until, is_covered).await?;
         }
         if let Some(until) = of_tenant.iter().map(|entry| entry.until).max() {
@@ -160,7 +160,7 @@ async fn apply_to_sessions(
             let subjects = Mark::subjects_of(&row.start);
             let is_covered = entries.iter().any(|entry| {
                 row.start.created_at <= entry.until
-                    && subjects.iter().any(|one| entry.subject.is_of(one))
+                    && subjects.iter().any(|one| entry.subject.matches(one))
             });
             if is_covered {
                 erase::session(store, &row_locks, row.start.session_id).await?;

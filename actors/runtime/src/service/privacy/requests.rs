@@ -332,7 +332,7 @@ impl TenantPrivacy<'_> {
 
     /// Returns the readable requests among the next ones in order of their keys, and the key after
     /// which to continue; `None` at the end. A tenant may have any number of requests, so they are
-    /// never read at once.
+    /// read page by page.
     pub(super) async fn scan(
         &self,
         after: Option<Vec<u8>>,

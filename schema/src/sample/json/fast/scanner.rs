@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
         self.at += 16 * runs.count();
     }
 
-    /// Consumes a byte if it is the current one.
+    /// Consumes a byte if it is the current one. Returns whether it was.
     fn pass(&mut self, byte: u8) -> bool {
         let here = self.peek() == byte;
         self.at += usize::from(here);
@@ -135,7 +135,8 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// Consumes the start of an object or array; false if it is empty, which is consumed too.
+    /// Consumes the start of an object or array. If it is empty, consumes its end too and returns
+    /// `false`.
     #[inline]
     pub(super) fn open(&mut self, opening: u8, closing: u8) -> Option<bool> {
         self.space();
@@ -144,7 +145,7 @@ impl<'a> Scanner<'a> {
         Some(!self.pass(closing))
     }
 
-    /// Consumes the separator after a member or element; whether another one follows.
+    /// Consumes the separator after a member or element. Returns whether another one follows.
     #[inline]
     pub(super) fn goes_on(&mut self, closing: u8) -> Option<bool> {
         self.space();
@@ -260,7 +261,7 @@ impl<'a> Scanner<'a> {
         std::str::from_utf8(self.string()?).ok()
     }
 
-    /// Consumes a null if it follows.
+    /// Consumes a null if it follows. Returns whether it did.
     pub(super) fn null(&mut self) -> bool {
         self.peek() == b'n' && self.word(b"null")
     }

@@ -16,8 +16,8 @@ const OWN_KEY_BIT: i64 = 1 << 62;
 /// The latest period that a slot can hold. Later periods have no rows.
 const PERIOD_MAX: i64 = 1 << 30;
 
-/// The maximum number of own partitions that are read at once. One hour has fewer: with 100
-/// processes, each process can start again 80 times.
+/// The maximum number of own partitions in one read. One hour has fewer: with 100 processes, each
+/// process can start again 80 times.
 pub(in crate::cql) const OWN_READ_MAX: usize = 8_192;
 
 /// A partition that one process writes alone.

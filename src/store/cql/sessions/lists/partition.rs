@@ -172,8 +172,8 @@ impl Inner {
         Ok(found.first() == Some(&position))
     }
 
-    /// Erases the row of a session and its rows in all lists in one step. Without the row nobody
-    /// knows the lists, and without the lists nobody would find the row.
+    /// Erases the row of a session and its rows in all lists in one step: the row names the lists,
+    /// and only the lists lead to the row.
     pub(in crate::cql) async fn erase_record(&self, start: &SessionStart) -> StoreResult<()> {
         let (tenant, session_id) = (start.tenant, start.session_id);
         let mut partitions = Vec::new();

@@ -87,7 +87,7 @@ pub(super) struct EntryQuery {
     pub(super) to_slot: i64,
     /// The earliest time of the entries to read, inclusive.
     pub(super) from: TimestampMs,
-    /// The latest time of the entries to read, exclusive.
+    /// The time before which the entries to read are.
     pub(super) before: TimestampMs,
     pub(super) limit: usize,
 }
@@ -202,21 +202,21 @@ impl Inner {
             .await?;
         let mut rows = rows.try_chunks(ENTRIES_AT_ONCE);
         let mut found = Vec::new();
-        while let Some(some) = rows.next().await {
-            let some = some.map_err(|stopped| stopped.1)?;
-            WebhookMetrics::get().on_rows_listed(some.len());
-            let entries = self.readable_entries(kind, &some).await?;
+        while let Some(chunk) = rows.next().await {
+            let chunk = chunk.map_err(|stopped| stopped.1)?;
+            WebhookMetrics::get().on_rows_listed(chunk.len());
+            let entries = self.readable_entries(kind, &chunk).await?;
             let reading = entries.iter().map(|entry| async {
                 let cursor = self.cursor(outbox.shard, entry.session_id).await;
                 readable(cursor.map(Some), entry.session_id, CURSOR)
             });
             let cursors = try_join_all(reading).await?;
-            let held = entries.iter().zip(cursors).filter(|(entry, cursor)| {
+            let confirmed = entries.iter().zip(cursors).filter(|(entry, cursor)| {
                 let cursor = cursor.as_ref();
                 cursor.is_some_and(|cursor| entry.is_confirmed_by(kind, cursor))
             });
-            let held = held.map(|(entry, _)| *entry);
-            found.extend(held.inspect(|entry| {
+            let confirmed = confirmed.map(|(entry, _)| *entry);
+            found.extend(confirmed.inspect(|entry| {
                 self.compare_own_message(entry.session_id, entry.number);
             }));
             if found.len() >= limit {

@@ -53,7 +53,7 @@ mod tests {
     const VISIBLE: TimestampMs = TimestampMs(NOW.0 - VISIBLE_MS);
 
     #[test]
-    fn finished_hints_are_not_read_again() {
+    fn finished_entries_are_not_read_again() {
         let examined = ExaminedEntries::new(3, NOW, None);
         assert_eq!(examined.from(3, NOW.plus_ms(90_000)), Some(VISIBLE));
         // A confirmed entry to which others may still be added does not move the time forward.

@@ -220,7 +220,7 @@ fn waiting_of(endpoint_id: EndpointId, heads: &[MessageHead], cursor: &Cursor) -
 #[async_trait]
 impl Outbox for CqlStore {
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
-        self.read(|inner| async move { inner.endpoint(tenant).await })
+        self.run_with_deadline(|inner| async move { inner.endpoint(tenant).await })
             .await
     }
 
@@ -240,7 +240,7 @@ impl Outbox for CqlStore {
     }
 
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
-        self.read(|inner| async move { inner.endpoints().await })
+        self.run_with_deadline(|inner| async move { inner.endpoints().await })
             .await
     }
 
@@ -270,12 +270,14 @@ impl Outbox for CqlStore {
         session_id: SessionId,
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
-        self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, manual).await })
-            .await
+        self.run_with_deadline(|inner| async move {
+            inner.lane(tenant, endpoint_id, session_id, manual).await
+        })
+        .await
     }
 
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             // Most messages are sent once, and by the process that has written them.
             if let Some(body) = inner.caches.bodies.remove(&(session_id, number)) {
                 return Ok(Some(body));
@@ -304,7 +306,7 @@ impl Outbox for CqlStore {
         limit: u32,
         after: Option<MessageId>,
     ) -> StoreResult<Page<DeliveryRow, MessageId>> {
-        self.read(|inner| async move {
+        self.run_with_deadline(|inner| async move {
             inner
                 .deliveries(tenant, filter, limit as usize, after)
                 .await
@@ -313,7 +315,7 @@ impl Outbox for CqlStore {
     }
 
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        self.read(|inner| async move { inner.delivery(tenant, id).await })
+        self.run_with_deadline(|inner| async move { inner.delivery(tenant, id).await })
             .await
     }
 

@@ -143,7 +143,7 @@ struct Buckets {
     /// The buckets of the earlier layouts.
     early: Vec<i64>,
     hours: Vec<i64>,
-    /// The first listed hour: see [`Inner::advance_watermarks`].
+    /// The hour that a new watermark must exceed to save a read: usually the first listed hour.
     passed: i64,
 }
 
@@ -330,12 +330,12 @@ impl Inner {
                 }
                 break;
             }
-            let some = self
+            let page = self
                 .read_bucket(query, hour, watermarks, first_nonempty)
                 .await?;
-            found_in_hours += some.entries.len();
-            is_cut = some.cut.is_some();
-            found.join(some);
+            found_in_hours += page.entries.len();
+            is_cut = page.cut.is_some();
+            found.join(page);
         }
         Ok(())
     }
@@ -461,8 +461,8 @@ impl Inner {
         watermarks.try_collect().await
     }
 
-    /// Moves watermarks of this process's own shards past hours in which nothing is left. `passed`
-    /// is the first listed hour: below it a new watermark would save nothing.
+    /// Moves watermarks of this process's own shards past hours in which nothing is left, if the
+    /// new watermark exceeds `Buckets::passed`.
     async fn advance_watermarks(
         &self,
         query: BucketQuery,
