@@ -147,14 +147,16 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let climb = climb::find(&ctx, &places, &mut evidence);
     let mut doorstep = doorstep::judge(&ctx, &places, &climb, &mut evidence);
     doorstep.is_right &= outcome::insufficient(&ctx, visibility.until_silence).is_none();
-    let attempts = attempts::count(&ctx, &places, &doorstep, &mut evidence);
-    let friction_score = friction::score(&ctx, &places, &attempts, &mut evidence);
     let findings = Findings {
         places: &places,
         climb: &climb,
         doorstep: &doorstep,
         visibility: &visibility,
     };
+    let mut outcome_evidence = EvidenceLog::default();
+    let outcome = outcome::find(&ctx, &findings, &mut outcome_evidence);
+    let attempts = attempts::count(&ctx, &places, &doorstep, outcome, &mut evidence);
+    let friction_score = friction::score(&ctx, &places, &attempts, &mut evidence);
     let fraud = fraud::score(&ctx, &findings, &mut evidence);
     doorstep.is_right &=
         doorstep::are_positions_credible(doorstep.is_right, fraud.score, &mut evidence);
@@ -164,7 +166,8 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         doorstep: &doorstep,
         visibility: &visibility,
     };
-    let reason_codes = outcome::codes(&ctx, &findings, &mut evidence);
+    evidence.append(outcome_evidence);
+    let reason_codes = outcome::codes(&ctx, &findings, outcome, &mut evidence);
     let metrics = metrics(&places, &attempts, &mut evidence);
     let mut events = input.events.to_vec();
     sort_events(&mut events);

@@ -2,6 +2,7 @@
 //! (contract 5).
 
 use porchlight_schema::event::{EventType, seconds};
+use porchlight_schema::insight::ReasonCode;
 
 use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::earlier_attempt::earlier_attempt;
@@ -31,18 +32,13 @@ pub(crate) fn count(
     ctx: &ScoringContext<'_>,
     places: &Places,
     doorstep: &Doorstep,
+    outcome: ReasonCode,
     evidence: &mut EvidenceLog,
 ) -> Attempts {
-    let Some(door) = stay_at_address(ctx, places, doorstep) else {
-        let text = "No stay at the address's door was found.";
-        evidence.add(
-            "attemptCycles",
-            "no_visit",
-            0.0,
-            None,
-            EvidenceText::new(text, "Not every phone can detect a very short stop."),
-        );
-        return Attempts::default();
+    // A courier who was never near the address has visited another door.
+    let door = stay_at_address(ctx, places, doorstep).filter(|_| outcome != ReasonCode::NoAttempt);
+    let Some(door) = door else {
+        return without_stay(places, doorstep, evidence);
     };
     let mut visits: Vec<Vec<&Stay>> = Vec::new();
     for stay in places
@@ -91,6 +87,26 @@ pub(crate) fn count(
         }
     }
     counted
+}
+
+/// Returns the visits without a stay at the address's door: the drop-off, if it was there.
+fn without_stay(places: &Places, doorstep: &Doorstep, evidence: &mut EvidenceLog) -> Attempts {
+    let drop_off = places.drop_off.filter(|_| doorstep.is_right);
+    let (signal, text) = match drop_off {
+        Some(_) => (
+            "drop_off",
+            "The drop-off was at the address's door, but no stay there was found.",
+        ),
+        None => ("no_visit", "No stay at the address's door was found."),
+    };
+    let span = drop_off.map(|drop_off| (drop_off.at_ms, drop_off.at_ms));
+    let text = EvidenceText::new(text, "Not every phone can detect a very short stop.");
+    let visits = u32::from(drop_off.is_some());
+    evidence.add("attemptCycles", signal, visits.into(), span, text);
+    Attempts {
+        visits,
+        ..Attempts::default()
+    }
 }
 
 /// Returns the stay at the address's door. It is the stay of the drop-off, or another one if a

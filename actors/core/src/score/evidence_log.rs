@@ -59,6 +59,11 @@ impl EvidenceLog {
         points
     }
 
+    /// Adds the entries of another log behind its own.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.entries.append(&mut other.entries);
+    }
+
     /// Returns all entries.
     pub(crate) fn into_entries(self) -> Vec<Evidence> {
         self.entries

@@ -22,13 +22,14 @@ use crate::score::parameters::door::outcome::{
 };
 use crate::window::Fix;
 
-/// Returns the reason codes, outcome first.
+/// Returns the reason codes, `outcome` first.
 pub(super) fn codes(
     ctx: &ScoringContext<'_>,
     findings: &Findings<'_>,
+    outcome: ReasonCode,
     evidence: &mut EvidenceLog,
 ) -> Vec<ReasonCode> {
-    let mut codes = vec![outcome(ctx, findings, evidence)];
+    let mut codes = vec![outcome];
     if findings.doorstep.is_right {
         let text = "The drop-off was at the door of the address.";
         add_code(
@@ -89,7 +90,7 @@ fn drop_off_span(findings: &Findings<'_>) -> Span {
 }
 
 /// Determines the outcome, and adds its evidence.
-fn outcome(
+pub(super) fn find(
     ctx: &ScoringContext<'_>,
     findings: &Findings<'_>,
     evidence: &mut EvidenceLog,
@@ -234,7 +235,8 @@ fn never_near(
     let good = visibility.score >= thresholds::GOOD
         && visibility.position >= thresholds::GOOD
         && !ctx.has_rare_fixes()
-        && ctx.foot_periods.iter().all(|&foot| is_located(ctx, foot));
+        && ctx.foot_periods.iter().all(|&foot| is_located(ctx, foot))
+        && !may_have_been_near(ctx);
     if !good {
         let text = "The courier was not seen on foot near the address, but much of the session was not recorded.".to_owned();
         add_code(
@@ -264,7 +266,8 @@ fn never_near(
         Some((_, distance_m, _)) => {
             format!("The courier got no closer than {distance_m:.0} m to the address on foot.")
         }
-        None => "The courier was never on foot.".to_owned(),
+        None if ctx.foot_periods.is_empty() => "The courier was never on foot.".to_owned(),
+        None => "No position before or after a walk was near the address.".to_owned(),
     };
     add_code(
         ReasonCode::NoAttempt,
@@ -309,11 +312,17 @@ pub(crate) fn insufficient(
     })
 }
 
-/// Returns whether a position shows where a walk was: one during it, or shortly before or after.
+/// Returns whether a position is accurate enough to show whether it was near the address.
+fn is_accurate(fix: &Fix) -> bool {
+    fix.accuracy_m <= NEAR_ACCURACY_M
+}
+
+/// Returns whether an accurate position shows where a walk was: one during it, or shortly before or
+/// after.
 fn is_located(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
     let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
     let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
-    !ctx.fixes(from_ms, to_ms).is_empty()
+    ctx.fixes(from_ms, to_ms).iter().any(is_accurate)
 }
 
 /// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
@@ -325,20 +334,35 @@ fn beyond_surroundings_m(ctx: &ScoringContext<'_>, fix: &Fix) -> (f32, f32) {
     (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
 }
 
-/// Returns the nearest fix on foot: its time, its distance, and by how much that exceeds the
-/// surroundings and its uncertainty; 0 or less means within.
-fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
-    let fixes = ctx
-        .foot_periods
+fn fixes_on_foot<'c>(ctx: &'c ScoringContext<'_>) -> impl Iterator<Item = &'c Fix> {
+    ctx.foot_periods
         .iter()
-        .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)));
-    let away = fixes
-        .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
+        .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
+}
+
+/// Returns the nearest accurate fix on foot: its time, its distance, and by how much that exceeds
+/// the surroundings and its uncertainty; 0 or less means within.
+fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
+    let away = fixes_on_foot(ctx)
+        .filter(|fix| is_accurate(fix))
         .map(|fix| {
             let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
             (fix.t_ms, distance_m, away_m.max(least_away_m(ctx, fix)))
         });
     away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Returns whether a fix on foot is so inaccurate that the courier may have been within the
+/// surroundings, and no better fix shows that this was not so.
+fn may_have_been_near(ctx: &ScoringContext<'_>) -> bool {
+    fixes_on_foot(ctx)
+        .filter(|fix| !is_accurate(fix))
+        .any(|fix| {
+            beyond_surroundings_m(ctx, fix)
+                .1
+                .max(least_away_m(ctx, fix))
+                <= 0.0
+        })
 }
 
 /// Returns by how much the distance at a fix exceeds the surroundings at least, according to the
@@ -376,9 +400,7 @@ fn near_somehow(ctx: &ScoringContext<'_>) -> Option<(u32, u32)> {
         last.is_some_and(|span| t_ms <= span.1)
     };
     let mut near = ctx.fixes.iter().filter(|fix| {
-        fix.accuracy_m <= NEAR_ACCURACY_M
-            && beyond_surroundings_m(ctx, fix).1 <= 0.0
-            && !drives_at(fix.t_ms)
+        is_accurate(fix) && beyond_surroundings_m(ctx, fix).1 <= 0.0 && !drives_at(fix.t_ms)
     });
     let first = near.next()?;
     let last = near.next_back()?;

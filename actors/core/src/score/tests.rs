@@ -98,6 +98,13 @@ fn assert_sound(name: &str, score: &Score) {
         .reason_codes
         .contains(&ReasonCode::DeliveredToRightDoorstep);
     assert_eq!(right, summary.right_doorstep, "{name}");
+    if score.reason_codes.contains(&ReasonCode::NoAttempt) {
+        assert_eq!(summary.attempt_cycles, 0, "{name}: never at the address");
+        assert_eq!(score.metrics.time_at_door_sec, None, "{name}");
+    }
+    if right {
+        assert!(summary.attempt_cycles > 0, "{name}: at the door");
+    }
     for code in &score.reason_codes {
         assert!(
             about(score, code.as_str()).next().is_some(),

@@ -5,10 +5,11 @@ use porchlight_schema::event::{Event, EventType, seconds};
 use super::signed_height_m;
 use crate::score::evidence_log::{EvidenceLog, EvidenceText};
 use crate::score::parameters::door::climb::{
-    CONFIDENCE_MIN, DRIVE_AT_ONCE_MS, HEARD_SEC_MIN, HEARD_SHARE, LEVEL_MS, PRESSURE_GAP_MS,
-    RIDE_M_MIN, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS, UNEXPLAINED_TIMES,
+    CONFIDENCE_MIN, DRIVE_AT_ONCE_MS, FLOORS_ON_FOOT_MAX, HEARD_SEC_MIN, HEARD_SHARE, LEVEL_MS,
+    PRESSURE_GAP_MS, RIDE_M_MIN, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS, UNEXPLAINED_TIMES,
 };
 use crate::score::place::Places;
+use crate::score::place::stays::Stay;
 use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
 
 /// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
@@ -60,10 +61,15 @@ pub(super) fn is_used(
     let vertical = vertical.count() as f64 / seconds_in;
     let is_long = seconds_in >= HEARD_SEC_MIN;
     let is_unexplained = pressure >= HEARD_SHARE && has_unexplained_rise(ctx, (from_ms, to_ms));
-    let is_height_measured =
-        is_long && ((pressure >= HEARD_SHARE && !is_unexplained) || vertical >= HEARD_SHARE);
-    if is_height_measured {
-        let text = "Height was measured nearly all the time on foot and shows no elevator ride.";
+    let is_level = pressure >= HEARD_SHARE && !is_unexplained;
+    let may_have_ridden = pressure < HEARD_SHARE && may_have_ridden_unnoticed(ctx, places);
+    let has_no_push = vertical >= HEARD_SHARE && !may_have_ridden;
+    if is_long && (is_level || has_no_push) {
+        let text = if is_level {
+            "Height was measured nearly all the time on foot and shows no elevator ride."
+        } else {
+            "Vertical acceleration was measured nearly all the time on foot and shows no elevator ride."
+        };
         evidence.add(
             "elevatorUsed",
             "no_ride",
@@ -75,6 +81,21 @@ pub(super) fn is_used(
     }
     explain_unknown(is_unexplained, (from_ms, to_ms), evidence);
     None
+}
+
+/// Returns whether the courier may have used an elevator whose push was not measured: the address
+/// is on a high floor, and the courier also stood still in the building elsewhere than at the door.
+fn may_have_ridden_unnoticed(ctx: &ScoringContext<'_>, places: &Places) -> bool {
+    let floor = ctx.input.context.floor.unwrap_or(0);
+    let Some((foot, door)) = places.foot.zip(places.door_stay()) else {
+        return false;
+    };
+    let is_elsewhere = |stay: &Stay| {
+        (foot.from_ms..foot.to_ms).contains(&stay.from_ms)
+            && stay.from_ms != door.from_ms
+            && ctx.is_indoors(stay.from_ms, stay.to_ms)
+    };
+    floor.abs() > FLOORS_ON_FOOT_MAX && places.stays.iter().any(is_elsewhere)
 }
 
 /// Adds the evidence that the use of an elevator is unknown.

@@ -29,6 +29,10 @@ crate::parameters::table! {
         CONFIDENCE_MIN: f64 = 0.4;
         /// The least share of recorded time for a "none" result.
         HEARD_SHARE: f64 = 0.8;
+        /// The highest floor, up or down, to which couriers climb stairs. On the way to a higher
+        /// one, a courier who stood still may have ridden an elevator: without a barometer, 4 of 14
+        /// simulated rides are not detected.
+        FLOORS_ON_FOOT_MAX: i16 = 4;
         /// The least time that can show a ride or its absence (contract 5: nothing is concluded
         /// from a session that short).
         HEARD_SEC_MIN: f64 = 20.0;

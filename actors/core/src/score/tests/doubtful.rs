@@ -9,7 +9,7 @@ use super::contract::ERRORS;
 use super::errands::house;
 use super::phone::Phone;
 use super::script::Script;
-use super::{about, sum};
+use super::{about, assert_sound, sum};
 use crate::score::MarkName;
 
 /// A phone reports a position every 150 s, on the way there and back. Where the courier walked
@@ -89,6 +89,37 @@ fn a_vague_position_among_exact_ones_does_not_come_near() {
             score.reason_codes,
             score.evidence
         );
+    }
+}
+
+/// The positions on foot are as inaccurate as those of a phone without satellites. They do not show
+/// that the courier stayed away, even if the courier walked elsewhere with exact positions before.
+#[test]
+fn a_walk_with_inaccurate_positions_may_have_been_at_the_address() {
+    for error in ERRORS {
+        for vaguer_m in [60.0, 100.0, 115.0, 145.0, 400.0, 995.0] {
+            for walks_before in [false, true] {
+                let name = format!("{error:?}, {vaguer_m} m, {walks_before}");
+                let mut phone = Phone::new(error, 5);
+                if walks_before {
+                    phone = phone.drive(-900.0, -30.0).stay(10).walk(-930.0, -30.0);
+                    phone = phone.walk(-900.0, -30.0).stay(10);
+                }
+                let mut phone = phone.drive(-40.0, -30.0).stay(10);
+                phone.vaguer_m = vaguer_m;
+                let phone = phone.walk(0.0, -30.0).walk(0.0, -2.0).stay(35);
+                let mut phone = phone.walk(0.0, -30.0).walk(-40.0, -30.0).stay(10);
+                phone.vaguer_m = 0.0;
+                let score = phone.drive(-900.0, -30.0).score();
+                assert_sound(&name, &score);
+                assert_ne!(
+                    score.reason_codes[0],
+                    ReasonCode::NoAttempt,
+                    "{name}: {:#?}",
+                    score.evidence
+                );
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use porchlight_schema::insight::ReasonCode::{DeliveredToRightDoorstep, FullAttempt};
 use porchlight_schema::insight::Score;
 
-use super::errands::{flat, floor, house, lobby};
+use super::errands::{come, flat, floor, go, house, lobby};
 use super::phone::{Error, Phone};
 use super::{assert_sound, spans};
 
@@ -123,6 +123,34 @@ fn any_height_sensor_finds_floors_and_rides() {
             assert_eq!(score.summary.elevator_used, None, "{name}");
         });
     }
+}
+
+/// Without a barometer a ride may go undetected. Hardly any courier climbs to the tenth floor on
+/// foot, so no ride does not mean that there was none.
+#[test]
+fn without_pressure_a_high_floor_leaves_the_elevator_unknown() {
+    let by_ride = Errand {
+        name: "ten floors by elevator",
+        act: |phone| flat(floor(phone, 10), 30.0, true),
+        floors: 10,
+        elevator: true,
+    };
+    check(&by_ride, &["pressure"], |name, score| {
+        assert_eq!(score.summary.elevator_used, Some(true), "{name}");
+    });
+    // The push of the cabin is not measured: the courier seems to stand still in the hall.
+    let unseen = Errand {
+        act: |phone| {
+            let phone = come(floor(phone, 10)).walk(0.0, -30.0).walk(0.0, -8.0);
+            let phone = phone.go_in().walk(0.0, 2.0).stay(42).walk(8.0, 2.0);
+            let phone = phone.stay(35).walk(0.0, 2.0).stay(42).walk(0.0, -8.0);
+            go(phone.come_out().walk(0.0, -30.0))
+        },
+        ..by_ride
+    };
+    check(&unseen, &["pressure"], |name, score| {
+        assert_eq!(score.summary.elevator_used, None, "{name}");
+    });
 }
 
 /// Without positions the door is unknown, but the climb to it is visible.
