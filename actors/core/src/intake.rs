@@ -289,9 +289,9 @@ impl Intake {
             lng: location.lng,
         });
         let (accuracy_m, accuracy_known) = Fix::accuracy(location.accuracy_m);
-        let speed_mps = self
-            .reported_speed
-            .trusted(location.speed_mps, place, accuracy_m);
+        let accuracy = (accuracy_m, accuracy_known);
+        let reported = &mut self.reported_speed;
+        let speed_mps = reported.trusted(location.speed_mps, place, accuracy);
         let fix = Fix {
             t_ms: location.t_ms,
             place,

@@ -161,8 +161,7 @@ crate::parameters::table! {
         /// The accuracy up to which the phone's own speed is trusted at any speed, metres: indoors
         /// it freezes (measured: Falcon & Schulzrinne).
         SPEED_ACCURACY_M_MAX: f32 = 40.0;
-        /// The accuracy up to which the phone's own speed shows a vehicle, metres: the contract's
-        /// limit beyond which a fix is useless.
+        /// The accuracy up to which the phone's own speed shows a vehicle, metres (contract: useless).
         DOPPLER_ACCURACY_M_MAX: f32 = 150.0;
         /// The shortest time between two fixes that are compared for a speed.
         FIX_BASELINE_MS_MIN: u32 = 4_000;
@@ -170,11 +169,12 @@ crate::parameters::table! {
         FIX_BASELINE_MS_MAX: u32 = 40_000;
         /// The speed that no delivery vehicle exceeds, m/s: 216 km/h.
         FIX_LEAP_MPS: f32 = 60.0;
-        /// The number of times the accuracy of both fixes by which a leap exceeds the distance at
-        /// [`FIX_LEAP_MPS`].
+        /// The accuracies of both fixes by which a leap exceeds the way at [`FIX_LEAP_MPS`].
         FIX_LEAP_ACCURACIES: f32 = 1.0;
         /// The number of consecutive leaps after which the place is a different one.
         FIX_LEAPS_MAX: u8 = 4;
+        /// The time within which the same place is the same fix by a second provider: half a second.
+        FIX_AGAIN_MS: u32 = 500;
         /// The weight of a new interval in the usual time between two fixes.
         INTERVAL_NEW: f32 = 0.15;
         /// The share of the accuracy of both fixes that is subtracted from a displacement.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CONFIRMING_SHARE, DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX,
+    CONFIRMING_SHARE, DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_AGAIN_MS,
     FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX,
     FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
     NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS,
@@ -110,6 +110,11 @@ impl PositionTrack {
     #[inline(always)]
     fn observe_fix(&mut self, fix: &Fix, has_body: bool) -> Option<Leg> {
         let before_ms = self.last_ms;
+        if self.newest == Some(fix.place)
+            && before_ms.is_some_and(|before_ms| fix.t_ms.saturating_sub(before_ms) < FIX_AGAIN_MS)
+        {
+            return None;
+        }
         if let Some(last_ms) = self.last_ms {
             let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
             self.usual_interval_ms += INTERVAL_NEW * (interval_ms - self.usual_interval_ms);
@@ -372,6 +377,24 @@ mod tests {
         });
         let slowest_mps = legs.map(|leg| leg.speed_mps).fold(f32::INFINITY, f32::min);
         assert!(slowest_mps >= DRIVE_SPEED_MPS, "{slowest_mps}");
+    }
+
+    /// The app listens to two providers and gets each fix from both, 20 ms apart. The phone sends a fix
+    /// each 10 s, and the second one adds nothing.
+    #[test]
+    fn a_fix_from_a_second_provider_is_no_new_fix() {
+        let (mut once, mut twice) = (PositionTrack::default(), PositionTrack::default());
+        for number in 0..12 {
+            let first = fix(number * 10, 12.0 * number as f32, 10.0, None);
+            let again = Fix {
+                t_ms: first.t_ms + 20,
+                ..first
+            };
+            let leg = once.observe_fix(&first, false);
+            assert_eq!(twice.observe_fix(&first, false), leg, "{number}");
+            assert_eq!(twice.observe_fix(&again, false), None, "{number}");
+        }
+        assert_eq!(once.usual_interval_ms(), twice.usual_interval_ms());
     }
 
     /// A bus in a tunnel is located by stations at 15 m/s: the places are farther apart than their

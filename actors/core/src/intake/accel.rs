@@ -321,7 +321,7 @@ impl AccelReducer {
                 .shows_period()
                 .then(|| signal.cadence_hz(correlation.as_ref())),
             yaw_rad,
-            stride: self.stride(&signal),
+            stride: self.stride(&signal, second.count),
             gait: signal
                 .shows_period()
                 .then(|| features.map(|features| model.log_odds(&features))),

@@ -2,7 +2,7 @@
 //! phone with a stride.
 
 use super::{AccelReducer, BIN_MS, BINS, MISSING};
-use crate::window::Stride;
+use crate::window::{Stride, WINDOW_MS};
 
 /// The shortest autocorrelation lag that can be a step: 0.3 s (3.3 steps a second, running).
 const LAG_MIN: usize = 3;
@@ -21,6 +21,10 @@ const GAIT_CORRELATION_MIN: f32 = 0.35;
 /// The number of bins for the stride: two bins of vertical acceleration are merged into one because
 /// the stride is slow.
 const STRIDE_BINS: usize = BINS / 2;
+/// The rate of the recordings by which the share of impacts in a trouser pocket is known.
+const USUAL_HZ: u16 = 50;
+/// The lowest rate that shows impacts: two samples in each bin.
+const SPARSE_HZ: u16 = 20;
 /// Twice the cosine of the angle by which each stride frequency advances per merged bin: 2 to 5
 /// cycles in the retained 4 s, 0.5 to 1.25 Hz, half the cadence of any walk.
 const STRIDE_TURNS: [f32; 4] = [1.618_034, 1.175_571, 0.618_034, 0.0];
@@ -113,9 +117,9 @@ impl AccelReducer {
         }
     }
 
-    /// Returns the stride in the last 4 s. Returns `None` with less than 4 s of data or without a
-    /// walk.
-    pub(super) fn stride(&self, signal: &Signal) -> Option<Stride> {
+    /// Returns the stride in the last 4 s, of which the newest second had `per_sec` samples. Returns
+    /// `None` with less than 4 s of data or without a walk.
+    pub(super) fn stride(&self, signal: &Signal, per_sec: u16) -> Option<Stride> {
         let spread_squared = self.spread_squared;
         if signal.measured_bins() < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
             return None;
@@ -146,9 +150,26 @@ impl AccelReducer {
         Some(Stride {
             swing_mps2: (2.0 * power.sum::<f32>()).max(0.0).sqrt() / bins,
             spread_mps2: spread_squared.sqrt(),
-            impact_share: (1.0 - smooth / spread_squared).clamp(0.0, 1.0),
+            impact_share: ((1.0 - smooth / spread_squared) * sparse_factor(per_sec))
+                .clamp(0.0, 1.0),
         })
     }
+}
+
+/// Returns the factor by which the share of impacts is lower at a low rate of samples than at
+/// [`USUAL_HZ`].
+fn sparse_factor(per_sec: u16) -> f32 {
+    hidden_share(USUAL_HZ) / hidden_share(per_sec.clamp(SPARSE_HZ, USUAL_HZ))
+}
+
+/// Returns the share of the variance of impacts that the means of bins hide. The mean of n independent
+/// samples has 1/n of their variance, and the spread about the mean of a second lacks as much.
+fn hidden_share(per_sec: u16) -> f32 {
+    let bins = (WINDOW_MS / BIN_MS) as u16;
+    let (fewer, fuller) = (per_sec / bins, per_sec % bins);
+    let shown =
+        f32::from(bins - fuller) / f32::from(fewer) + f32::from(fuller) / f32::from(fewer + 1);
+    1.0 - shown / f32::from(bins) - 1.0 / f32::from(per_sec)
 }
 
 impl Signal {
@@ -239,6 +260,50 @@ mod tests {
     use super::*;
     use crate::gait::IMU_FEATURES;
     use porchlight_schema::sample::Imu;
+
+    /// Returns the share of impacts of a walk with the phone in a trouser pocket: the thigh swings it
+    /// with each stride, and each heel makes it tremble.
+    fn impact_share(per_sec: u32) -> f32 {
+        let mut reducer = AccelReducer::default();
+        let mut seed = 7_u32;
+        let mut share = 0.0;
+        for second in 0..60 {
+            let z: Vec<f32> = (0..per_sec)
+                .map(|place| {
+                    let t = second as f32 + place as f32 / per_sec as f32;
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let tremor = (seed >> 8) as f32 / (1 << 24) as f32 - 0.5;
+                    9.81 + 1.6 * libm::sinf(5.97 * t) + 4.0 * tremor
+                })
+                .collect();
+            let level = vec![0.0; z.len()];
+            let imu = Imu {
+                t_ms: second * 1_000,
+                hz: per_sec as f32,
+                accel: [&level, &level, &z],
+                gyro: None,
+            };
+            reducer.take(&imu, 0, |_, motion, _| {
+                let own = motion.stride.map_or(0.0, |stride| stride.impact_share);
+                share += own / 55.0;
+            });
+        }
+        share
+    }
+
+    /// A phone that is read 20 or 25 times a second shows as many impacts as one that is read 50
+    /// or 100 times.
+    #[test]
+    fn a_low_rate_hides_no_impacts() {
+        let usual = impact_share(50);
+        for per_sec in [20, 25, 100] {
+            let share = impact_share(per_sec);
+            assert!(
+                (share / usual - 1.0).abs() < 0.15,
+                "{per_sec}: {share} {usual}"
+            );
+        }
+    }
 
     /// Returns the features of the last second of a walk with 1.9 steps a second. Each second has
     /// only its first samples out of 50.

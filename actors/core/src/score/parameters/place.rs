@@ -33,6 +33,10 @@ crate::parameters::table! {
         WORSENED_TIMES: f32 = 2.5;
         /// The lower limit of an accuracy that counts as worse than usual.
         WORSENED_M_MIN: f32 = 25.0;
+        /// An accuracy that is not even this many times worse than usual indicates no walls, on
+        /// phones that are usually vague: the ratio of [`WORSENED_M`] to the usual 25 m of the
+        /// recordings.
+        VAGUE_TIMES: f32 = 1.4;
         /// The least accuracy radius that walls cause, metres: under the open sky beside houses,
         /// phones claim up to 12 m (Merry and Bettinger 2019: errors of 7 to 13 m in towns).
         WALL_M_MIN: f32 = 12.0;

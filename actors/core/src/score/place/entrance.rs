@@ -11,7 +11,8 @@ use crate::score::climb::leap;
 use crate::score::parameters::place::entrance::{
     AFTER_FIX_MS, AGREE_MS, BEFORE_FOOT_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES,
     HALL_MS, LAG_MS, PASSED_M, REST_MS_MAX, REST_MS_MIN, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES,
-    USUAL_MS, WAIT_MS_MAX, WALL_M_MIN, WINDOW_VIEW_MS, WORSENED_M, WORSENED_M_MIN, WORSENED_TIMES,
+    USUAL_MS, VAGUE_TIMES, WAIT_MS_MAX, WALL_M_MIN, WINDOW_VIEW_MS, WORSENED_M, WORSENED_M_MIN,
+    WORSENED_TIMES,
 };
 use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, median, overlap_ms,
@@ -227,12 +228,14 @@ fn rests(ctx: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)
         .chain(still)
 }
 
-/// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
+/// Returns the accuracy that counts as worse than usual before `t_ms`: at most [`WORSENED_M`], unless
+/// the phone is nearly as vague on the street.
 fn worsened_m(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let before = ctx.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
     median(&mut claims).map_or(WORSENED_M, |usual_m| {
-        (WORSENED_TIMES * usual_m).clamp(WORSENED_M_MIN, WORSENED_M)
+        let most_m = WORSENED_M.max(VAGUE_TIMES * usual_m);
+        (WORSENED_TIMES * usual_m).clamp(WORSENED_M_MIN, most_m)
     })
 }
 

@@ -144,3 +144,26 @@ fn the_main_door_before_a_flat_on_the_ground_floor_is_an_entrance() {
         assert!(is_flat || found_sec.is_none(), "{found_sec:?}");
     }
 }
+
+/// Between the houses of the street the phone claims 37 m, on other phones a sign of walls. The courier
+/// walks there for a minute, and behind the main door, on the way to the elevator, the claims get
+/// worse: that door is the entrance, and no place in the street.
+#[test]
+fn the_entrance_is_known_to_a_phone_that_is_vague_in_the_street() {
+    for street_m in [25.0, 37.0] {
+        let mut phone = Phone::new(Error::Wander, 5);
+        phone.vaguer_m = 20.0;
+        phone = phone.drive(-80.0, -30.0).stay(10);
+        phone.vaguer_m = street_m - 5.0;
+        phone = phone.walk(0.0, -30.0).walk(0.0, -8.0);
+        let entrance_sec = phone.now_sec();
+        phone = phone.go_in().walk(0.0, 2.0).stay(12).climb(12.0, true);
+        let scored = phone.walk(8.0, 2.0).stay(35).scored();
+        let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+        assert!(
+            found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 5.0),
+            "{street_m} m: {found_sec:?} instead of {entrance_sec} {:#?}",
+            scored.score.events
+        );
+    }
+}
