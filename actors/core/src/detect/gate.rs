@@ -18,7 +18,7 @@ use crate::detect::parameters::gate::{
     GATE_NEAR_M, GATE_NOISE_M_MAX, GATE_NOISE_NEW, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M,
     GATE_OUTSIDE_USUAL, GATE_PACED_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
     GATE_PLACES_MS, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
-    GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
+    GATE_UNSEEN_RIDE_MS, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
 use crate::geo::Place;
@@ -394,14 +394,16 @@ impl GateDetector {
     /// is too long.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         let is_over = |pause: &Pause| match pause.end_ms {
-            Some(end_ms) => t_ms.saturating_sub(end_ms) >= GATE_DECIDE_MS,
+            Some(end_ms) => {
+                let since_ms = t_ms.saturating_sub(end_ms);
+                let may_ride = self.may_ride(pause) && since_ms < GATE_UNSEEN_RIDE_MS;
+                since_ms >= GATE_DECIDE_MS && !may_ride
+            }
             None => t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX,
         };
         let is_newest_over = self.pause.as_deref().is_some_and(is_over);
-        if let Some(pause) = self
-            .earlier
-            .take_if(|pause| is_newest_over || is_over(pause))
-        {
+        let is_earlier_over = is_newest_over || self.earlier.as_deref().is_some_and(is_over);
+        if let Some(pause) = self.earlier.take_if(|_| is_earlier_over) {
             self.judge(context, &pause, log);
         }
         if let Some(pause) = self.pause.take_if(|_| is_newest_over) {

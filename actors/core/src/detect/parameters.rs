@@ -81,6 +81,10 @@ crate::parameters::table! {
         /// The time from the pause to the decision: the position decays some seconds behind a door
         /// (research 3: 12 s).
         GATE_DECIDE_MS: u32 = 20_000;
+        /// The time after a pause within which a rest a few steps from it may be a ride that only
+        /// acceleration shows, and that is known when it ends: the doors, and 14 floors of 3 m at
+        /// 0.5 m/s.
+        GATE_UNSEEN_RIDE_MS: u32 = 90_000;
         /// The log-odds of a pause on foot with nothing else known.
         GATE_BASE_LOG_ODDS: f32 = -0.6;
         /// The minimum log-odds that are reported.
@@ -184,6 +188,10 @@ crate::parameters::table! {
         GATE_BACK_COSINE: f32 = -0.5;
         /// The minimum cosine that counts as going on, by positions: less than 72° to the side.
         GATE_ON_COSINE: f32 = 0.3;
+        /// Ways of this many times their position error show the way back although the gyroscope
+        /// shows none: two errors, each within the accuracy two times out of three, turn them by
+        /// less than a right angle.
+        GATE_CLEAR_ACCURACIES: f32 = 2.0;
         /// A way on that is shorter than this share of the way there cannot be the way back: the
         /// seconds of both are known to a few, and a way takes twenty or more.
         GATE_SHORTER_SHARE: f32 = 0.7;

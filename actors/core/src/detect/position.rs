@@ -6,7 +6,7 @@ use super::constants::{
     CONFIRMING_SHARE, DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_AGAIN_MS,
     FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX,
     FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
-    NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS,
+    NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, ROLLING_MPS,
     SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX,
 };
 use super::short_queue::ShortQueue;
@@ -39,8 +39,8 @@ pub(super) struct PositionTrack {
     /// Whether the phone has reported an accuracy. A fix without one may then be anywhere in a
     /// street; before that, the phone is one that never reports any.
     reports_accuracy: bool,
-    /// The place of the newest fix.
-    newest: Option<Place>,
+    /// The place of the newest fix, and its speed in m/s; 0 without one.
+    newest: Option<(Place, f32)>,
 }
 
 /// The evidence of a fix about the time before it.
@@ -110,7 +110,7 @@ impl PositionTrack {
     #[inline(always)]
     fn observe_fix(&mut self, fix: &Fix, has_body: bool) -> Option<Leg> {
         let before_ms = self.last_ms;
-        if self.newest == Some(fix.place)
+        if self.newest.is_some_and(|(place, _)| place == fix.place)
             && before_ms.is_some_and(|before_ms| fix.t_ms.saturating_sub(before_ms) < FIX_AGAIN_MS)
         {
             return None;
@@ -130,12 +130,21 @@ impl PositionTrack {
             place: fix.place,
             accuracy_m: fix.accuracy_m,
         };
-        let is_repeated = self.newest.replace(fix.place) == Some(fix.place);
+        let newest = (fix.place, fix.speed_mps.unwrap_or(0.0));
+        let before = self.newest.replace(newest);
+        let is_repeated = before.is_some_and(|(place, _)| place == fix.place);
+        // The speed of a repeated fix is an old one: at this speed the place would have changed.
+        let is_old_speed = before == Some(newest) && newest.1 >= ROLLING_MPS;
         if self.is_leap(fix) {
             return None;
         }
         let reports_speed = self.reports_speed;
         let leg = match fix.speed_mps {
+            Some(_) if is_old_speed => Some(Leg {
+                sees_walk: false,
+                gait: self.rest_evidence(fix),
+                ..self.own_speed_leg(fix, 0.0, before_ms)
+            }),
             Some(speed_mps) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
                 Some(self.own_speed_leg(fix, speed_mps, before_ms))
             }

@@ -1,7 +1,7 @@
 //! Gates after an attempt, and pauses on the way that are not gates.
 
 use porchlight_schema::event::{Event, EventType};
-use porchlight_schema::sample::Sample;
+use porchlight_schema::sample::{Motion, Sample};
 
 use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
 
@@ -246,4 +246,77 @@ fn a_stay_with_coarse_fixes_at_the_address_is_not_a_gate() {
         (Act::Stay, 40),
     ];
     assert_gates(&found((0.0, 62.0), &script, coarse), &[60]);
+}
+
+/// Returns the seconds of `motion` of a phone in the pocket, and its turn about gravity in each.
+fn motion(script: &[(Act, u32)], yaw_rad: f32) -> Vec<Owned> {
+    let acts = script
+        .iter()
+        .flat_map(|&(act, seconds)| (0..seconds).map(move |_| act));
+    let second = |(sec, act)| {
+        let walks = !matches!(act, Act::Stay);
+        Owned::Plain(Sample::Motion(Motion {
+            t_ms: sec * 1_000,
+            accel_mean: 9.81,
+            accel_std: if walks { 2.0 } else { 0.03 },
+            vertical_mean: None,
+            cadence_hz: Some(if walks { 1.8 } else { 0.0 }),
+            yaw_rad: Some(yaw_rad),
+        }))
+    };
+    (0_u32..).zip(acts).map(second).collect()
+}
+
+/// Returns the events of a phone that sends `motion`. Its positions wander back by `wander_m` in
+/// the last 20 s of a wait of a minute that begins at 60 s.
+fn found_wandering(
+    script: &[(Act, u32)],
+    yaw_rad: f32,
+    (accuracy_m, wander_m): (f32, f64),
+) -> Vec<Event> {
+    let phone = Phone {
+        imu: false,
+        accuracy_m,
+        ..Phone::ALL
+    };
+    let mut all = samples(script, phone, 11);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(fix)) = owned {
+            let share = (f64::from(fix.t_ms) / 20_000.0 - 5.0).clamp(0.0, 1.0);
+            fix.lat -= share * wander_m / 111_195.0;
+        }
+    }
+    all.extend(motion(script, yaw_rad));
+    all.sort_by_key(|owned| owned.sample().t_ms());
+    events_of(&context_at(0.0, 68.0), &all, 60)
+}
+
+/// The courier waits a minute at the gate for an answer, and walks on as he came, which the
+/// gyroscope shows. The position wanders back by 24 m meanwhile, four times its accuracy. A
+/// gyroscope that reads zero does not work, so the positions decide.
+#[test]
+fn a_position_that_wanders_back_during_the_wait_hides_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 60),
+        (NORTH, 10),
+        (Act::Stay, 40),
+    ];
+    assert_gates(&found_wandering(&script, 0.002, (6.0, 24.0)), &[60]);
+    assert_gates(&found_wandering(&script, 0.0, (6.0, 24.0)), &[]);
+}
+
+/// Nobody opens at the door, and the courier walks back. He turns the phone in his hand meanwhile,
+/// so that the gyroscope shows no turn. The positions of 6 m show the way back clearly.
+#[test]
+fn a_clear_way_back_is_no_gate_although_the_phone_was_turned() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 60),
+        (SOUTH, 40),
+        (Act::Stay, 20),
+    ];
+    assert_gates(&found_wandering(&script, 0.002, (6.0, 0.0)), &[]);
 }

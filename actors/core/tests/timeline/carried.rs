@@ -207,3 +207,37 @@ fn a_counter_that_counts_on_the_road_hides_no_drive() {
     let events = events_of(&context_at(0.0, 39.0), &all, 60);
     assert_drives_from(&events, 110_000);
 }
+
+/// A van parks, and the courier sorts parcels in it for a quarter of a minute. The phone repeats
+/// its last fix meanwhile, with the speed before the van braked. At that speed the place would have
+/// changed, so the van stands.
+#[test]
+fn a_repeated_fix_does_not_move_a_parked_vehicle() {
+    let drive = Act::Drive {
+        mps: 6.0,
+        climb_mps: 0.0,
+    };
+    let script = [(drive, 60), (Act::Stay, 14), (NORTH, 30), (Act::Stay, 20)];
+    for seed in 1..6 {
+        let mut all = samples(&script, Phone::ALL, seed);
+        let mut last = None;
+        change_fixes(&mut all, |fix| {
+            if (60_000..74_000).contains(&fix.t_ms)
+                && let Some(repeated) = last
+            {
+                *fix = Location {
+                    t_ms: fix.t_ms,
+                    ..repeated
+                };
+            }
+            last = Some(*fix);
+        });
+        let events = events_of(&context_at(360.0, 39.0), &all, 60);
+        let drives = of_type(&events, EventType::Driving);
+        assert_eq!(drives.len(), 1, "{events:?}");
+        let end_ms = drives[0].t_end_ms.unwrap_or(0);
+        assert!(end_ms.abs_diff(60_000) <= 3_000, "{events:?}");
+        let stays = of_type(&events, EventType::Stopped);
+        assert!(stays[0].t_start_ms.abs_diff(60_000) <= 3_000, "{events:?}");
+    }
+}

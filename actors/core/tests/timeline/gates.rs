@@ -277,3 +277,49 @@ fn pacing_before_a_door_passes_no_gate() {
         assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
     }
 }
+
+/// A phone without a barometer. The courier waits 25 s for the elevator and walks into the cabin.
+/// The ride is known when the cabin stops, half a minute later; the wait is no gate. A gate a few
+/// steps from the door remains one: there the courier rests as long, and nothing pushes him.
+#[test]
+fn a_wait_for_an_elevator_without_a_barometer_is_not_a_gate() {
+    let phone = Phone {
+        pressure: false,
+        ..Phone::ALL
+    };
+    let found = |script: &[(Act, u32)]| {
+        let mut all = samples(script, phone, 11);
+        all.retain(|owned| match owned {
+            Owned::Plain(Sample::Location(fix)) => fix.t_ms < 58_000,
+            _ => true,
+        });
+        events_of(&context_at(0.0, 62.0), &all, 60)
+    };
+    let ride = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 25),
+        (NORTH, 4),
+        (Act::Stay, 4),
+        (Act::Ride { mps: 1.2 }, 30),
+        (Act::Stay, 4),
+        (NORTH, 12),
+        (Act::Stay, 20),
+    ];
+    let events = found(&ride);
+    assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
+    assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
+    let gate = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 25),
+        (NORTH, 7),
+        (Act::Stay, 45),
+        (NORTH, 12),
+        (Act::Stay, 20),
+    ];
+    let events = found(&gate);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
+}

@@ -61,6 +61,16 @@ impl GateDetector {
             && before.is_some_and(|pause| pause.end_ms.is_some())
     }
 
+    /// Returns whether the courier may be in a cabin of which nothing shows yet that it moves: he
+    /// rests a few steps from the pause, on a phone without a barometer.
+    pub(super) fn may_ride(&self, pause: &Pause) -> bool {
+        self.is_resting
+            && self.has_acceleration
+            && !pause.has_pressure
+            && pause.walks == 1
+            && self.walked_sec <= GATE_CABIN_SEC
+    }
+
     /// Judges the pauses before a ride: the newest is the wait for the cabin or the time in it, and
     /// the earlier one may have been at the main door.
     pub(super) fn judge_before_ride(

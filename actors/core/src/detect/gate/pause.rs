@@ -8,8 +8,8 @@ use crate::detect::constants::WALK_SPEED_MPS_MAX;
 use crate::detect::parameters::gate::{
     GATE_AFTER_MS, GATE_ARRIVED_LOG_ODDS, GATE_AT_VEHICLE_LOG_ODDS, GATE_AWAY_LOG_ODDS,
     GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
-    GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_DOOR_MS,
-    GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M,
+    GATE_CLEAR_ACCURACIES, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS,
+    GATE_DOOR_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M,
     GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS,
     GATE_NEAR_M, GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS,
     GATE_ON_COSINE, GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SHORTER_SHARE,
@@ -100,7 +100,9 @@ impl Pause {
                 && self
                     .end_ms
                     .is_none_or(|end_ms| window.t_ms <= end_ms + GATE_DOOR_MS);
-            if let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) {
+            // A gyroscope that does not work reads exactly zero.
+            let yaw_rad = window.motion.and_then(|motion| motion.yaw_rad);
+            if let Some(yaw_rad) = yaw_rad.filter(|&rad| rad != 0.0 || self.yaw_rad.is_some()) {
                 self.yaw_rad = Some(self.yaw_rad.unwrap_or(0.0) + yaw_rad);
             }
             if let (Some(before_ut), Some(now_ut)) = (self.field_ut, window.magnetic_ut) {
@@ -183,7 +185,7 @@ impl Pause {
             && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
         {
             (self.onward, self.onward_accuracy_m) = (Some(place), accuracy_m);
-            let cosine = self.cosine();
+            let cosine = self.cosine(1.0);
             self.least_cosine = self.least_cosine.into_iter().chain(cosine).reduce(f32::min);
         }
     }
@@ -196,16 +198,35 @@ impl Pause {
         let led_back = self
             .least_cosine
             .is_some_and(|cosine| cosine < GATE_BACK_COSINE);
-        if led_back && self.cosine().is_none_or(|cosine| cosine < 0.0) {
+        let lies_behind = self.cosine(1.0).is_none_or(|cosine| cosine < 0.0);
+        // The position wanders while the courier waits, and the gyroscope does not.
+        let has_wandered = || self.has_kept_direction() && !self.is_clearly_behind();
+        if led_back && lies_behind && !has_wandered() {
             return true;
         }
         if let Some(yaw_rad) = self.yaw_rad {
             let turned = yaw_rad.abs();
             let turns_back =
                 (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
-            return turns_back && self.cosine().is_none_or(|cosine| cosine <= GATE_ON_COSINE);
+            return turns_back
+                && self
+                    .cosine(1.0)
+                    .is_none_or(|cosine| cosine <= GATE_ON_COSINE);
         }
         false
+    }
+
+    /// Returns whether the gyroscope shows that the walk went on in the direction in which it came.
+    fn has_kept_direction(&self) -> bool {
+        self.yaw_rad
+            .is_some_and(|yaw_rad| libm::cosf(yaw_rad) >= GATE_ON_COSINE)
+    }
+
+    /// Returns whether positions show the way back beyond their errors, even if these have changed
+    /// completely during the pause.
+    fn is_clearly_behind(&self) -> bool {
+        self.cosine(GATE_CLEAR_ACCURACIES)
+            .is_some_and(|cosine| cosine < GATE_BACK_COSINE)
     }
 
     /// Returns whether nothing distinguishes the pause from a stay at the door of the address. The
@@ -235,15 +256,15 @@ impl Pause {
     }
 
     /// Returns the cosine of the angle between the path to the pause and the path from it. Returns
-    /// `None` if one of them is shorter than its position error, because its direction is then
-    /// noise.
-    fn cosine(&self) -> Option<f32> {
+    /// `None` if one of them is shorter than this many times its position error, because its
+    /// direction is then noise.
+    fn cosine(&self, accuracies: f32) -> Option<f32> {
         let (from, place, here) = (self.from?, self.place?, self.onward?);
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
         let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
             + (place.north_m - from.north_m) * (here.north_m - place.north_m);
-        let came_m = GATE_LEG_M.max(self.accuracy_m);
-        let goes_m = came_m.max(self.onward_accuracy_m);
+        let came_m = GATE_LEG_M.max(accuracies * self.accuracy_m);
+        let goes_m = came_m.max(accuracies * self.onward_accuracy_m);
         (came >= came_m && goes >= goes_m).then(|| along / (came * goes))
     }
 
