@@ -71,6 +71,8 @@ pub struct ExportedSession<'a> {
     pub session_id: SessionId,
     /// The session as the API shows it.
     pub session: SessionView<'a>,
+    /// The address and the device with all fields, as the app sent them at the start.
+    pub start: serde_json::Value,
     /// The telemetry of the session as NDJSON, one batch a line.
     pub telemetry_ndjson: &'a [u8],
     /// The insight of the session.
@@ -147,6 +149,7 @@ impl AccessArchive {
         let folder = format!("sessions/{}", session.session_id);
         let file = |name: &str| format!("{folder}/{name}");
         self.json(&file("session.json"), &session.session)?;
+        self.json(&file("start.json"), &session.start)?;
         self.file(&file("telemetry.ndjson"), session.telemetry_ndjson)?;
         if let Some(insight) = &session.insight {
             self.json(&file("insight.json"), insight)?;

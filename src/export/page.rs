@@ -178,6 +178,7 @@ fn session(row: &Row) -> Markup {
             @if let Some(one) = &row.review { (review(one)) }
             p {
                 "Files: " a href=(file("session.json")) { "session" }
+                ", " a href=(file("start.json")) { "address and device" }
                 ", " a href=(file("telemetry.ndjson")) { "telemetry (" (row.batches) " batches)" }
                 @if row.has_insight { ", " a href=(file("insight.json")) { "insight" } }
                 @if row.has_evidence { ", " a href=(file("evidence.json")) { "evidence" } }

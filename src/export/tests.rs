@@ -85,6 +85,7 @@ fn archive() -> Vec<u8> {
         .add(&ExportedSession {
             session_id: first.session_id,
             session: SessionView::answer(&first, None),
+            start: json!({ "address": { "unit": "4B" } }),
             telemetry_ndjson: b"{\"seq\":0,\"samples\":[]}\n{\"seq\":1,\"samples\":[]}\n",
             insight: Some(InsightView::scored(&first, &record, None)),
             evidence: Some(ExportedEvidence {
@@ -103,6 +104,7 @@ fn archive() -> Vec<u8> {
         .add(&ExportedSession {
             session_id: second.session_id,
             session: SessionView::answer(&second, None),
+            start: json!({}),
             telemetry_ndjson: b"",
             insight: None,
             evidence: None,
@@ -149,11 +151,12 @@ fn an_archive_holds_each_file_of_each_session() {
         "places.json",
         "review.json",
         "session.json",
+        "start.json",
         "telemetry.ndjson",
     ] {
         expected.push(format!("sessions/{id}/{name}"));
     }
-    for name in ["session.json", "telemetry.ndjson"] {
+    for name in ["session.json", "start.json", "telemetry.ndjson"] {
         expected.push(format!("sessions/{other}/{name}"));
     }
     expected.sort();
@@ -210,6 +213,7 @@ fn too_much_data_is_refused() {
     let exported = ExportedSession {
         session_id: session.session_id,
         session: SessionView::answer(&session, None),
+        start: json!({}),
         telemetry_ndjson: &telemetry,
         insight: None,
         evidence: None,

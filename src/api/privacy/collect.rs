@@ -15,7 +15,7 @@ use porchlight_schema::ids::RecorderId;
 use porchlight_schema::insight::{InsightView, Score};
 use porchlight_schema::limits::ACCESS_ARCHIVE_BYTES_MAX;
 use porchlight_schema::review::ReviewView;
-use porchlight_schema::session::{Address, Point, SessionView, Tenant};
+use porchlight_schema::session::{Address, Point, SessionStart, SessionView, Tenant};
 use porchlight_schema::time::{DAY_MS, TimestampMs};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -75,6 +75,24 @@ fn address(address: &Address) -> Value {
         "storeyHeightM": address.storey_height_m,
         "entrance": address.entrance.as_ref().map(point),
         "gates": gates,
+    })
+}
+
+/// Returns the facts of a session's start of which `session.json` contains a part or none.
+fn start(start: &SessionStart) -> Value {
+    let device = start.device.as_ref().map(|device| {
+        json!({
+            "platform": device.platform,
+            "model": device.model,
+            "osVersion": device.os_version,
+            "sdkVersion": device.sdk_version,
+            "sensors": device.sensors,
+        })
+    });
+    json!({
+        "address": address(&start.address),
+        "device": device,
+        "createdAt": start.created_at,
     })
 }
 
@@ -146,6 +164,7 @@ async fn add(
     let session = ExportedSession {
         session_id: row.start.session_id,
         session: SessionView::answer(&row.start, row.end.as_ref()),
+        start: start(&row.start),
         telemetry_ndjson: &telemetry,
         insight: stored.map(|stored| InsightView::scored(&row.start, &stored.record, None)),
         evidence: score.map(|(score, dropped_samples)| ExportedEvidence {

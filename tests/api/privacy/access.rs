@@ -46,6 +46,37 @@ async fn listed_url(server: &Server) -> Value {
     list.json["data"][0]["downloadUrl"].clone()
 }
 
+/// The archive contains the fields of the start that no answer shows: the unit is where a recipient
+/// lives, and the model is the courier's phone.
+#[actix::test]
+async fn an_archive_contains_the_address_and_the_device_with_all_fields() {
+    let server = server(0).await;
+    let mut order = start_body();
+    for (field, value) in [
+        ("unit", json!("4B")),
+        ("floor", json!(4)),
+        ("entrance", json!({ "lat": 51.3801, "lng": -2.3601 })),
+    ] {
+        order["address"][field] = value;
+    }
+    order["device"] = json!({ "platform": "android", "model": "Pixel 9", "osVersion": "16" });
+    let started = server
+        .post("/v1/sessions/start", &server.keys.secret, &order)
+        .await;
+    assert_eq!(started.status, 201, "{}", started.text);
+    let access = body("a1", "access", json!({ "externalRiderId": "rider-1" }));
+    let done = perform(&server, &access).await;
+    let mut archive = download(&server, &path_of(&server, &done["downloadUrl"])).await;
+    let id = started.json["sessionId"].as_str().unwrap();
+    let start = text(&mut archive, &format!("sessions/{id}/start.json"));
+    let start: Value = serde_json::from_str(&start).unwrap();
+    for part in ["address", "device"] {
+        for (field, value) in order[part].as_object().unwrap() {
+            assert_eq!(&start[part][field], value, "{part}.{field}");
+        }
+    }
+}
+
 #[actix::test]
 async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     let server = server(0).await;
@@ -82,6 +113,7 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
         "path.png",
         "review.json",
         "session.json",
+        "start.json",
         "telemetry.ndjson",
     ];
     let top = ["index.html", "recorders.json", "sessions.json"];

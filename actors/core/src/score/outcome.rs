@@ -1,8 +1,9 @@
 //! Derives the reason codes: one outcome, or `INSUFFICIENT_DATA`, and the additional codes.
 
+mod nearness;
 mod silence;
 
-use porchlight_schema::event::{EventType, seconds};
+use porchlight_schema::event::seconds;
 use porchlight_schema::insight::ReasonCode;
 
 use super::Findings;
@@ -12,15 +13,12 @@ use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
 use super::place::{self, DropOffSource, Places, arrival};
-use super::position::SIGMA_M_MIN;
-use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
-
-use crate::geo::Place;
+use super::scoring_context::ScoringContext;
 use crate::score::parameters::door::outcome::{
-    BESIDE_SIGMAS, BETTER_FIX_MS, BETTER_FIX_TIMES, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M,
-    LOCATED_MS, NEAR_ACCURACY_M, NEAR_MS_MIN, RUN_MPS, SESSION_MS_MIN, SURROUNDINGS_M,
+    BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, SESSION_MS_MIN,
 };
-use crate::window::Fix;
+pub(crate) use nearness::is_near_on_foot;
+use nearness::{is_located, may_have_been_near, near_somehow, nearest_on_foot};
 
 /// Returns the reason codes, `outcome` first.
 pub(super) fn codes(
@@ -310,101 +308,6 @@ pub(crate) fn insufficient(
             ),
         )
     })
-}
-
-/// Returns whether a position is accurate enough to show whether it was near the address.
-fn is_accurate(fix: &Fix) -> bool {
-    fix.accuracy_m <= NEAR_ACCURACY_M
-}
-
-/// Returns whether an accurate position shows where a walk was: one during it, or shortly before or
-/// after.
-fn is_located(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
-    let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
-    let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
-    ctx.fixes(from_ms, to_ms).iter().any(is_accurate)
-}
-
-/// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
-/// the uncertainty.
-fn beyond_surroundings_m(ctx: &ScoringContext<'_>, fix: &Fix) -> (f32, f32) {
-    let address_m = ctx.input.context.accuracy_m;
-    let uncertain_m = (fix.accuracy_m * fix.accuracy_m + address_m * address_m).sqrt();
-    let distance_m = fix.place.distance_m(Place::default());
-    (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
-}
-
-fn fixes_on_foot<'c>(ctx: &'c ScoringContext<'_>) -> impl Iterator<Item = &'c Fix> {
-    ctx.foot_periods
-        .iter()
-        .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
-}
-
-/// Returns the nearest accurate fix on foot: its time, its distance, and by how much that exceeds
-/// the surroundings and its uncertainty; 0 or less means within.
-fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
-    let away = fixes_on_foot(ctx)
-        .filter(|fix| is_accurate(fix))
-        .map(|fix| {
-            let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
-            (fix.t_ms, distance_m, away_m.max(least_away_m(ctx, fix)))
-        });
-    away.min_by(|a, b| a.2.total_cmp(&b.2))
-}
-
-/// Returns whether a fix on foot is so inaccurate that the courier may have been within the
-/// surroundings, and no better fix shows that this was not so.
-fn may_have_been_near(ctx: &ScoringContext<'_>) -> bool {
-    fixes_on_foot(ctx)
-        .filter(|fix| !is_accurate(fix))
-        .any(|fix| {
-            beyond_surroundings_m(ctx, fix)
-                .1
-                .max(least_away_m(ctx, fix))
-                <= 0.0
-        })
-}
-
-/// Returns by how much the distance at a fix exceeds the surroundings at least, according to the
-/// much better fixes just before and after it, from which the courier cannot have walked farther.
-fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
-    let from_ms = fix.t_ms.saturating_sub(BETTER_FIX_MS);
-    let better = ctx
-        .fixes(from_ms, fix.t_ms.saturating_add(BETTER_FIX_MS))
-        .iter()
-        .filter(|other| other.accuracy_m.max(SIGMA_M_MIN) * BETTER_FIX_TIMES <= fix.accuracy_m);
-    better
-        .map(|other| {
-            let walked_m = RUN_MPS * other.t_ms.abs_diff(fix.t_ms) as f32 / 1_000.0;
-            beyond_surroundings_m(ctx, other).1 - walked_m
-        })
-        .fold(f32::NEG_INFINITY, f32::max)
-}
-
-/// Returns whether the courier came on foot within the address's surroundings, or `None` if no
-/// position on foot shows it.
-pub(crate) fn is_near_on_foot(ctx: &ScoringContext<'_>) -> Option<bool> {
-    nearest_on_foot(ctx).map(|(_, _, away_m)| away_m <= 0.0)
-}
-
-/// Returns a time within the surroundings in which the phone neither drove nor was seen on foot.
-fn near_somehow(ctx: &ScoringContext<'_>) -> Option<(u32, u32)> {
-    let mut drives: Vec<(u32, u32)> = ctx
-        .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
-    drives.sort_unstable();
-    let drives_at = |t_ms: u32| {
-        let next = drives.partition_point(|span| span.0 <= t_ms);
-        let last = next.checked_sub(1).and_then(|index| drives.get(index));
-        last.is_some_and(|span| t_ms <= span.1)
-    };
-    let mut near = ctx.fixes.iter().filter(|fix| {
-        is_accurate(fix) && beyond_surroundings_m(ctx, fix).1 <= 0.0 && !drives_at(fix.t_ms)
-    });
-    let first = near.next()?;
-    let last = near.next_back()?;
-    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_MS_MIN).then_some((first.t_ms, last.t_ms))
 }
 
 /// Detects a drop-off near the entrance although the address is on an upper floor: the height was
