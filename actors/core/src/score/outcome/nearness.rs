@@ -6,7 +6,7 @@ use porchlight_schema::event::EventType;
 use crate::geo::Place;
 use crate::score::parameters::door::outcome::{
     BETTER_FIX_MS, BETTER_FIX_TIMES, LOCATED_MS, NEAR_ACCURACY_M, NEAR_MS_MIN, RUN_MPS,
-    SURROUNDINGS_M,
+    SURROUNDINGS_M, UNSEEN_WALK_MS,
 };
 use crate::score::position::SIGMA_M_MIN;
 use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
@@ -52,9 +52,18 @@ pub(super) fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32
     away.min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
+/// Returns whether the positions on foot leave open that the courier was within the surroundings.
+pub(super) fn may_have_been_near(ctx: &ScoringContext<'_>) -> bool {
+    is_perhaps_near(ctx)
+        || ctx
+            .foot_periods
+            .iter()
+            .any(|&foot| may_have_gone_there(ctx, foot))
+}
+
 /// Returns whether a fix on foot is so inaccurate that the courier may have been within the
 /// surroundings, and no better fix shows that this was not so.
-pub(super) fn may_have_been_near(ctx: &ScoringContext<'_>) -> bool {
+fn is_perhaps_near(ctx: &ScoringContext<'_>) -> bool {
     fixes_on_foot(ctx)
         .filter(|fix| !is_accurate(fix))
         .any(|fix| {
@@ -63,6 +72,29 @@ pub(super) fn may_have_been_near(ctx: &ScoringContext<'_>) -> bool {
                 .max(least_away_m(ctx, fix))
                 <= 0.0
         })
+}
+
+/// Returns whether the courier walked far enough between two accurate fixes to reach the
+/// surroundings and to come back to the place of the later fix; or far enough to reach them before
+/// the first or after the last accurate fix.
+fn may_have_gone_there(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
+    let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
+    let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
+    let accurate = ctx
+        .fixes(from_ms, to_ms)
+        .iter()
+        .filter(|fix| is_accurate(fix));
+    let ends = [None].into_iter().chain(accurate.map(Some)).chain([None]);
+    let away_m = |fix: &Fix| beyond_surroundings_m(ctx, fix).1.max(0.0);
+    ends.clone().zip(ends.skip(1)).any(|(before, after)| {
+        let from_ms = before.map_or(foot.from_ms, |fix| fix.t_ms.max(foot.from_ms));
+        let to_ms = after.map_or(foot.to_ms, |fix| fix.t_ms.min(foot.to_ms));
+        let way_m = before.map_or(0.0, away_m) + after.map_or(0.0, away_m);
+        to_ms.saturating_sub(from_ms) >= UNSEEN_WALK_MS
+            && ctx
+                .walked_m(from_ms, to_ms)
+                .is_some_and(|walked_m| walked_m >= way_m)
+    })
 }
 
 /// Returns by how much the distance at a fix exceeds the surroundings at least, according to the

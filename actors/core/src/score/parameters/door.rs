@@ -300,6 +300,8 @@ crate::parameters::table! {
     pub(crate) mod outcome {
         /// A position shows where a walk was, up to this time before and after it.
         LOCATED_MS: u32 = 60_000;
+        /// The time between two accurate fixes in which a walk to the address and back is not seen.
+        UNSEEN_WALK_MS: u32 = 30_000;
         /// The time around a fix in which a better one limits where the courier can have been.
         BETTER_FIX_MS: u32 = 10_000;
         /// A fix is much better if its accuracy radius is this many times smaller.

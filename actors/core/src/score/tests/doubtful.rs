@@ -123,6 +123,37 @@ fn a_walk_with_inaccurate_positions_may_have_been_at_the_address() {
     }
 }
 
+/// The phone has no fix between the vehicle, 150 m from the address, and the next drive, or the end
+/// of the session. The courier walked far enough to have been at the address, or only across the
+/// street and back.
+#[test]
+fn a_walk_without_positions_may_have_led_to_the_address() {
+    for error in ERRORS {
+        for (to_m, drives_on, may_have_been_there) in
+            [(0.0, true, true), (0.0, false, true), (-130.0, true, false)]
+        {
+            let name = format!("{error:?}, {to_m} m, {drives_on}");
+            let mut phone = Phone::new(error, 5).drive(-150.0, -30.0).stay(10);
+            phone.fix_every = 1_000.0;
+            let phone = phone.walk(to_m, -30.0).walk(to_m, -2.0).stay(35);
+            let mut phone = phone.walk(to_m, -30.0).walk(-150.0, -30.0).stay(10);
+            if drives_on {
+                phone.fix_every = 1.0;
+                phone = phone.drive(-900.0, -30.0);
+            }
+            let score = phone.score();
+            assert_sound(&name, &score);
+            assert_eq!(
+                score.reason_codes[0] != ReasonCode::NoAttempt,
+                may_have_been_there,
+                "{name}: {:?} {:#?}",
+                score.reason_codes,
+                score.evidence
+            );
+        }
+    }
+}
+
 /// The phone fills altitudes that it does not know with arbitrary values, early ones in the drive
 /// about 0, and late ones about 200 m.
 #[test]
