@@ -216,45 +216,13 @@ fn never_near(
     findings: &Findings<'_>,
     evidence: &mut EvidenceLog,
 ) -> ReasonCode {
-    if let Some(halt) = findings.places.not_carried {
-        let text =
-            "The vehicle stood near the address, but the phone recorded no walking.".to_owned();
+    if let Some(doubt) = doubt(ctx, findings) {
         add_code(
             ReasonCode::PossibleNoAttempt,
-            "phone_not_carried",
-            Some(halt),
-            text,
-            "The phone stayed in the vehicle while the courier went to the door.",
-            evidence,
-        );
-        return ReasonCode::PossibleNoAttempt;
-    }
-    let visibility = findings.visibility;
-    let good = visibility.score >= thresholds::GOOD
-        && visibility.position >= thresholds::GOOD
-        && !ctx.has_rare_fixes()
-        && ctx.foot_periods.iter().all(|&foot| is_located(ctx, foot))
-        && !may_have_been_near(ctx);
-    if !good {
-        let text = "The courier was not seen on foot near the address, but much of the session was not recorded.".to_owned();
-        add_code(
-            ReasonCode::PossibleNoAttempt,
-            "thin_data",
-            None,
-            text,
-            "The visit may have happened while nothing was recorded.",
-            evidence,
-        );
-        return ReasonCode::PossibleNoAttempt;
-    }
-    if let Some(span) = near_somehow(ctx) {
-        let text = "The phone was near the address and not in a moving vehicle, but no steps were detected there.".to_owned();
-        add_code(
-            ReasonCode::PossibleNoAttempt,
-            "near_without_steps",
-            Some(span),
-            text,
-            "The phone stayed in the vehicle, or its sensors could not detect the steps.",
+            doubt.signal,
+            doubt.span,
+            doubt.text.to_owned(),
+            doubt.explanation,
             evidence,
         );
         return ReasonCode::PossibleNoAttempt;
@@ -276,6 +244,55 @@ fn never_near(
         evidence,
     );
     ReasonCode::NoAttempt
+}
+
+/// Evidence that a courier who was not seen on foot near the address may have been there.
+struct Doubt {
+    signal: &'static str,
+    span: Span,
+    text: &'static str,
+    explanation: &'static str,
+}
+
+/// Returns why the data does not show that the courier was never near, or `None` if it does.
+fn doubt(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> Option<Doubt> {
+    let visibility = findings.visibility;
+    let is_thin = || {
+        visibility.score < thresholds::GOOD
+            || visibility.position < thresholds::GOOD
+            || ctx.has_rare_fixes()
+            || !ctx.foot_periods.iter().all(|&foot| is_located(ctx, foot))
+    };
+    if let Some(halt) = findings.places.not_carried {
+        Some(Doubt {
+            signal: "phone_not_carried",
+            span: Some(halt),
+            text: "The vehicle stood near the address, but the phone recorded no walking.",
+            explanation: "The phone stayed in the vehicle while the courier went to the door.",
+        })
+    } else if is_thin() {
+        Some(Doubt {
+            signal: "thin_data",
+            span: None,
+            text: "The courier was not seen on foot near the address, but much of the session was not recorded.",
+            explanation: "The visit may have happened while nothing was recorded.",
+        })
+    } else if may_have_been_near(ctx) {
+        Some(Doubt {
+            signal: "near_unclear",
+            span: None,
+            text: "The courier was not seen on foot near the address, but the positions on foot were too inaccurate or too few to exclude it.",
+            explanation: "Phones are located badly between houses, and not at all inside many of them.",
+        })
+    } else {
+        let span = near_somehow(ctx)?;
+        Some(Doubt {
+            signal: "near_without_steps",
+            span: Some(span),
+            text: "The phone was near the address and not in a moving vehicle, but no steps were detected there.",
+            explanation: "The phone stayed in the vehicle, or its sensors could not detect the steps.",
+        })
+    }
 }
 
 /// Returns the signal and the text of its evidence, if the data is insufficient for any statement
