@@ -42,8 +42,7 @@ impl Direction {
     /// Adds the sum of some samples, m/s².
     pub(super) fn take(&mut self, sum: [f32; AXES], count: usize) {
         self.sum = sums::sum(self.sum, sum);
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.count = self.count.saturating_add(count);
+        self.count = sums::counted(self.count, count);
     }
 
     /// Ends a bin. A mean without samples repeats the last one.
@@ -52,12 +51,8 @@ impl Direction {
             return;
         }
         let last = self.vectors.get(slot(bin.wrapping_sub(2))).copied();
-        let mean = |sum: f32| {
-            let mmps2 = sum / f32::from(self.count) * 1_000.0;
-            mmps2.clamp(-32_000.0, 32_000.0) as i16
-        };
         let vector = if self.count > 0 {
-            self.sum.map(mean)
+            self.sum.map(|sum| sums::mean_mmps2(sum, self.count))
         } else {
             last.unwrap_or_default()
         };

@@ -53,11 +53,17 @@ pub(super) struct Bin {
 impl Bin {
     /// Returns the mean of a sum over this bin, mm/s².
     pub(super) fn mean(&self, sum: f32) -> i16 {
-        (sum / f32::from(self.count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
+        mean_mmps2(sum, self.count)
     }
 }
 
-fn counted(count: u16, more: usize) -> u16 {
+/// Returns the mean of a sum in m/s² over `count` elements, mm/s².
+pub(super) fn mean_mmps2(sum: f32, count: u16) -> i16 {
+    (sum / f32::from(count) * 1_000.0).clamp(-32_000.0, 32_000.0) as i16
+}
+
+/// Adds elements to a count, which stops at the maximum of its type.
+pub(super) fn counted(count: u16, more: usize) -> u16 {
     count.saturating_add(u16::try_from(more).unwrap_or(u16::MAX))
 }
 
