@@ -1,7 +1,7 @@
 //! Measures the climb from the entrance to the drop-off: its height, its floors, and whether an
 //! elevator was used.
 
-mod elevator;
+pub(super) mod elevator;
 mod garage;
 mod ground;
 mod landings;

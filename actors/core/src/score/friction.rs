@@ -3,6 +3,7 @@
 use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
+use super::climb::elevator;
 use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::friction as weights;
@@ -210,9 +211,8 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         format!("{floors} floors climbed on stairs."),
         "Storeys differ in height between buildings.",
     );
-    let rides = ctx
-        .events(EventType::Elevator)
-        .filter(|event| event.t_start_ms <= until_ms)
+    let rides = elevator::rides(ctx, places)
+        .filter(|ride| ride.t_start_ms <= until_ms)
         .count();
     let points = (rides as f64 * weights::ELEVATOR).min(weights::ELEVATOR_CAP);
     total.add(

@@ -105,6 +105,13 @@ fn assert_sound(name: &str, score: &Score) {
     if right {
         assert!(summary.attempt_cycles > 0, "{name}: at the door");
     }
+    if summary.elevator_used == Some(false) {
+        let rides = about(score, "frictionScore").filter(|item| item.signal == "elevator");
+        assert!(
+            rides.into_iter().all(|item| item.points == 0.0),
+            "{name}: no ride counts as friction"
+        );
+    }
     for code in &score.reason_codes {
         assert!(
             about(score, code.as_str()).next().is_some(),

@@ -10,7 +10,7 @@ use crate::score::parameters::door::climb::{
 };
 use crate::score::place::Places;
 use crate::score::place::stays::Stay;
-use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
 
 /// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
 /// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
@@ -20,20 +20,8 @@ pub(super) fn is_used(
     places: &Places,
     evidence: &mut EvidenceLog,
 ) -> Option<bool> {
-    // A ride before the courier left the vehicle is that of the vehicle on a ramp or in a car lift.
-    let within = |event: &Event| {
-        places.foot.is_none_or(|foot| {
-            overlap_ms(
-                (event.t_start_ms, event_end_ms(event, ctx.end_ms)),
-                (foot.from_ms, foot.to_ms),
-            ) > 0
-        })
-    };
-    let ride = ctx.events(EventType::Elevator).find(|event| {
-        event.confidence.as_probability() >= CONFIDENCE_MIN
-            && within(event)
-            && !may_be_stairs(ctx, event)
-            && !is_of_vehicle(ctx, event)
+    let ride = rides(ctx, places).find(|ride| {
+        ride.confidence.as_probability() >= CONFIDENCE_MIN && !may_be_stairs(ctx, ride)
     });
     if let Some(ride) = ride {
         let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
@@ -47,6 +35,10 @@ pub(super) fn is_used(
             EvidenceText::new(text, "Standing on an escalator looks the same."),
         );
         return Some(true);
+    }
+    if let Some(ride) = rides(ctx, places).next() {
+        explain_doubt(ctx, ride, evidence);
+        return None;
     }
     let foot = places.foot.or_else(|| ctx.foot_periods.first().copied());
     let (from_ms, to_ms) = foot.map_or((0, ctx.end_ms), |foot| (foot.from_ms, foot.to_ms));
@@ -81,6 +73,50 @@ pub(super) fn is_used(
     }
     explain_unknown(is_unexplained, (from_ms, to_ms), evidence);
     None
+}
+
+/// Returns the elevator rides of the courier. A ride before the courier left the vehicle, or after
+/// the return to it, is one of the vehicle on a ramp or in a car lift.
+pub(crate) fn rides<'a>(
+    ctx: &'a ScoringContext<'a>,
+    places: &Places,
+) -> impl Iterator<Item = &'a Event> {
+    let foot = places.foot;
+    let is_on_foot = move |ride: &Event| {
+        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+        let is_within = |foot: &FootPeriod| overlap_ms(span, (foot.from_ms, foot.to_ms)) > 0;
+        foot.is_none_or(|foot| is_within(&foot))
+            || ctx
+                .foot_periods
+                .iter()
+                .any(|foot| is_within(foot) && has_steps(ctx, foot))
+    };
+    ctx.events(EventType::Elevator)
+        .filter(move |ride| is_on_foot(ride) && !is_of_vehicle(ctx, ride))
+}
+
+/// Returns whether the courier walked or climbed stairs within a period on foot.
+fn has_steps(ctx: &ScoringContext<'_>, foot: &FootPeriod) -> bool {
+    let walks = ctx.events(EventType::Walking);
+    walks.chain(ctx.events(EventType::Stairs)).any(|event| {
+        let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
+        overlap_ms(span, (foot.from_ms, foot.to_ms)) > 0
+    })
+}
+
+/// Adds the evidence that a ride was detected and may have been something else.
+fn explain_doubt(ctx: &ScoringContext<'_>, ride: &Event, evidence: &mut EvidenceLog) {
+    let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+    evidence.add(
+        "elevatorUsed",
+        "doubtful_ride",
+        0.0,
+        Some(span),
+        EvidenceText::new(
+            "An elevator ride was detected, but too little was measured to be sure of it.",
+            "Stairs on a phone without motion sensors, or wind that changed the air pressure.",
+        ),
+    );
 }
 
 /// Returns whether the courier may have used an elevator whose push was not measured: the address

@@ -62,6 +62,30 @@ fn a_ride_from_which_the_vehicle_drives_off_is_not_an_elevator() {
     assert_eq!(score.summary.elevator_used, Some(false));
 }
 
+/// Fixes under the roof jump for some seconds as if the courier drove off, between the ride to the
+/// third floor and the stay at its door. The courier takes the stairs down.
+#[test]
+fn fixes_that_jump_after_a_ride_do_not_hide_it() {
+    let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+    let script = script
+        .climb(9.0, true)
+        .walk_to(12.0, -1.0)
+        .walk_to(0.0, -1.0);
+    let script = script.drive_to(0.0, -160.0).drive_to(0.0, -1.0);
+    let script = script
+        .walk_to(6.0, -1.0)
+        .stay(30)
+        .mark(MarkName::HandedOver);
+    let script = script.walk_to(0.0, -1.0).climb(-9.0, false);
+    let score = leave(script).score();
+    assert_eq!(
+        score.summary.elevator_used,
+        Some(true),
+        "{:#?}",
+        score.events
+    );
+}
+
 /// The pressure in the vehicle swings by less than a floor for a minute.
 #[test]
 fn a_ride_without_a_height_of_a_floor_is_not_an_elevator() {
