@@ -6,7 +6,7 @@ use porchlight_schema::limits::MAP_POINTS_DRAWN_MAX;
 use porchlight_schema::session::Point;
 
 use super::layout::Area;
-use super::{At, Ink, Pen, Shape};
+use super::{Ink, Pen, Pixel, Shape};
 
 /// Points closer to their predecessor than this are left out.
 const POINT_PX: f32 = 0.7;
@@ -43,7 +43,7 @@ impl Ground<'_> {
         area: &Area,
         px_per_m: f32,
         centre: Place,
-        at: impl Fn(Place) -> At,
+        at: impl Fn(Place) -> Pixel,
         shapes: &mut Vec<Shape>,
     ) -> bool {
         let frame = LocalFrame::new(self.origin);
@@ -75,13 +75,13 @@ impl Ground<'_> {
 }
 
 /// The lines or rings of one kind.
-type Parts = Vec<Vec<At>>;
+type Parts = Vec<Vec<Pixel>>;
 
 /// Draws the features of tiles, as far as they lie in `area`. `at` must map longitudes to x and
 /// latitudes to y, each linearly within a tile.
 pub(super) fn draw_tiles(
     tiles: &[Placed],
-    at: impl Fn(Point) -> At,
+    at: impl Fn(Point) -> Pixel,
     px_per_m: f32,
     area: &Area,
     shapes: &mut Vec<Shape>,
@@ -175,8 +175,8 @@ struct Scale {
 }
 
 impl Scale {
-    fn at(&self, [x, y]: [f32; 2]) -> At {
-        At {
+    fn at(&self, [x, y]: [f32; 2]) -> Pixel {
+        Pixel {
             x: self.left + x * self.width,
             y: self.top + y * self.height,
         }
@@ -220,11 +220,11 @@ fn collect(
 }
 
 /// Leaves out points that are close to their predecessor.
-fn thinned(points: impl Iterator<Item = At>) -> Vec<At> {
-    let mut kept: Vec<At> = Vec::new();
+fn thinned(points: impl Iterator<Item = Pixel>) -> Vec<Pixel> {
+    let mut kept: Vec<Pixel> = Vec::new();
     let mut last = None;
     for point in points {
-        let far = |one: &At| (one.x - point.x).abs() + (one.y - point.y).abs() >= POINT_PX;
+        let far = |one: &Pixel| (one.x - point.x).abs() + (one.y - point.y).abs() >= POINT_PX;
         last = (!kept.last().is_none_or(far)).then_some(point);
         if last.is_none() {
             kept.push(point);
@@ -235,8 +235,8 @@ fn thinned(points: impl Iterator<Item = At>) -> Vec<At> {
 }
 
 /// Cuts a ring at the edges of the area (Sutherland and Hodgman 1974).
-fn cut_ring(ring: Vec<At>, area: &Area) -> Option<Vec<At>> {
-    type Depth = fn(At, &Area) -> f32;
+fn cut_ring(ring: Vec<Pixel>, area: &Area) -> Option<Vec<Pixel>> {
+    type Depth = fn(Pixel, &Area) -> f32;
     const EDGES: [Depth; 4] = [
         |at, area| at.x - area.left,
         |at, area| area.right - at.x,
@@ -251,7 +251,7 @@ fn cut_ring(ring: Vec<At>, area: &Area) -> Option<Vec<At>> {
             let (before, after) = (depth(from, area), depth(to, area));
             if (before < 0.0) != (after < 0.0) {
                 let share = before / (before - after);
-                kept.push(At {
+                kept.push(Pixel {
                     x: from.x + share * (to.x - from.x),
                     y: from.y + share * (to.y - from.y),
                 });
@@ -267,7 +267,7 @@ fn cut_ring(ring: Vec<At>, area: &Area) -> Option<Vec<At>> {
 }
 
 /// Cuts a line at the edges of the area.
-fn cut_line(points: &[At], area: &Area, parts: &mut Parts) {
+fn cut_line(points: &[Pixel], area: &Area, parts: &mut Parts) {
     let mut is_open = false;
     for pair in points.windows(2) {
         let &[from, to] = pair else { continue };
@@ -290,9 +290,9 @@ mod tests {
     use super::super::layout::MAP;
     use super::*;
 
-    fn points() -> impl Strategy<Value = Vec<At>> {
+    fn points() -> impl Strategy<Value = Vec<Pixel>> {
         let point = (-500.0_f32..1_500.0, -500.0_f32..1_500.0);
-        prop::collection::vec(point.prop_map(|(x, y)| At { x, y }), 2..40)
+        prop::collection::vec(point.prop_map(|(x, y)| Pixel { x, y }), 2..40)
     }
 
     proptest! {

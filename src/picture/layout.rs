@@ -1,6 +1,6 @@
 //! The layout of the page, and shared basic shapes.
 
-use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
+use super::{Anchor, HEIGHT_PX, Ink, Pen, Picture, Pixel, Shape, WIDTH_PX};
 
 /// A rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,14 +46,14 @@ impl Area {
         self.bottom - self.top
     }
 
-    pub(super) fn middle(&self) -> At {
-        At {
+    pub(super) fn middle(&self) -> Pixel {
+        Pixel {
             x: (self.left + self.right) / 2.0,
             y: (self.top + self.bottom) / 2.0,
         }
     }
 
-    pub(super) fn holds(&self, at: At) -> bool {
+    pub(super) fn holds(&self, at: Pixel) -> bool {
         at.x >= self.left && at.x <= self.right && at.y >= self.top && at.y <= self.bottom
     }
 
@@ -65,7 +65,7 @@ impl Area {
     }
 
     /// Returns the part of the line from `a` to `b` that lies in the area (Liang and Barsky 1984).
-    pub(super) fn clip(&self, a: At, b: At) -> Option<(At, At)> {
+    pub(super) fn clip(&self, a: Pixel, b: Pixel) -> Option<(Pixel, Pixel)> {
         let (dx, dy) = (b.x - a.x, b.y - a.y);
         let (mut enter, mut leave) = (0.0_f32, 1.0_f32);
         let sides = [
@@ -88,15 +88,15 @@ impl Area {
                 }
             }
         }
-        let at = |share: f32| At {
+        let at = |share: f32| Pixel {
             x: a.x + share * dx,
             y: a.y + share * dy,
         };
         (enter <= leave).then(|| (at(enter), at(leave)))
     }
 
-    fn corners(&self) -> Vec<At> {
-        let at = |x, y| At { x, y };
+    fn corners(&self) -> Vec<Pixel> {
+        let at = |x, y| Pixel { x, y };
         vec![
             at(self.left, self.top),
             at(self.right, self.top),
@@ -127,7 +127,7 @@ pub(super) fn page(picture: &mut Picture) {
     picture.shapes.push(PROFILE.filled(Ink::Sheet));
 }
 
-pub(super) fn line(points: Vec<At>, pen: Pen) -> Shape {
+pub(super) fn line(points: Vec<Pixel>, pen: Pen) -> Shape {
     Shape::Line {
         points,
         pen: Some(pen),
@@ -135,7 +135,7 @@ pub(super) fn line(points: Vec<At>, pen: Pen) -> Shape {
     }
 }
 
-pub(super) fn polygon(points: Vec<At>, fill: Ink, edge: Option<Ink>) -> Shape {
+pub(super) fn polygon(points: Vec<Pixel>, fill: Ink, edge: Option<Ink>) -> Shape {
     let mut closed = points;
     closed.extend(closed.first().copied());
     Shape::Line {
@@ -145,7 +145,7 @@ pub(super) fn polygon(points: Vec<At>, fill: Ink, edge: Option<Ink>) -> Shape {
     }
 }
 
-pub(super) fn circle(middle: At, radius: f32, pen: Option<Pen>, fill: Option<Ink>) -> Shape {
+pub(super) fn circle(middle: Pixel, radius: f32, pen: Option<Pen>, fill: Option<Ink>) -> Shape {
     Shape::Circle {
         middle,
         radius,
@@ -155,7 +155,7 @@ pub(super) fn circle(middle: At, radius: f32, pen: Option<Pen>, fill: Option<Ink
 }
 
 /// Returns a text in the usual size.
-pub(super) fn text(at: At, text: impl Into<String>, ink: Ink) -> Shape {
+pub(super) fn text(at: Pixel, text: impl Into<String>, ink: Ink) -> Shape {
     Shape::Text {
         at,
         text: text.into(),
@@ -168,7 +168,7 @@ pub(super) fn text(at: At, text: impl Into<String>, ink: Ink) -> Shape {
 }
 
 /// Returns a small text.
-pub(super) fn small(at: At, words: impl Into<String>, anchor: Anchor) -> Shape {
+pub(super) fn small(at: Pixel, words: impl Into<String>, anchor: Anchor) -> Shape {
     Shape::Text {
         at,
         text: words.into(),

@@ -6,7 +6,7 @@ use porchlight_schema::insight::Score;
 use super::layout::{LEGEND, duration, line, small, text};
 use super::map::pen;
 use super::marks::{box_mark, climb_words, cross, door_mark, end_mark, entrance_mark, stay_mark};
-use super::{Anchor, At, Ink, Picture, Shape};
+use super::{Anchor, Ink, Picture, Pixel, Shape};
 
 /// The distance from one row to the next.
 const ROW_PX: f32 = 21.5;
@@ -53,7 +53,7 @@ fn headline(score: &Score) -> String {
 
 pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
     let shapes = &mut picture.shapes;
-    let mut row = At {
+    let mut row = Pixel {
         x: LEGEND.left,
         y: LEGEND.top + 16.0,
     };
@@ -71,7 +71,7 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
         if track.has(mode) {
             row.y += ROW_PX;
             let middle = row.y - 4.5;
-            let ends = [0.0, SAMPLE_PX - 14.0].map(|dx| At {
+            let ends = [0.0, SAMPLE_PX - 14.0].map(|dx| Pixel {
                 x: row.x + dx,
                 y: middle,
             });
@@ -82,7 +82,7 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
     for (words, is_shown, mark) in marks(track) {
         if is_shown {
             row.y += ROW_PX;
-            let at = At {
+            let at = Pixel {
                 x: row.x + 15.0,
                 y: row.y - 4.5,
             };
@@ -90,21 +90,21 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
             shapes.push(text(beside(row), words, Ink::Text));
         }
     }
-    let foot = At {
+    let foot = Pixel {
         x: row.x,
         y: row.y + ROW_PX + 2.0,
     };
     shapes.push(small(foot, "Arrows show the direction.", Anchor::Start));
 }
 
-fn beside(row: At) -> At {
-    At {
+fn beside(row: Pixel) -> Pixel {
+    Pixel {
         x: row.x + SAMPLE_PX,
         y: row.y,
     }
 }
 
-type Mark = fn(At, &mut Vec<Shape>);
+type Mark = fn(Pixel, &mut Vec<Shape>);
 
 fn marks(track: &Track) -> [(&'static str, bool, Mark); 7] {
     let climbs = !track.climbs.is_empty();

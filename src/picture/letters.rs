@@ -13,7 +13,7 @@ use tiny_skia::{
 };
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
-use super::At;
+use super::Pixel;
 
 /// The number of pixels in the file per pixel of the picture.
 pub(super) const SCALE: f32 = 2.0;
@@ -66,7 +66,7 @@ pub(super) struct Font<'a> {
 /// One letter of a text.
 pub(super) struct Placed {
     character: char,
-    at: At,
+    at: Pixel,
 }
 
 impl Font<'_> {
@@ -95,10 +95,10 @@ impl Font<'_> {
     }
 
     /// Returns the letters of a text that starts at a place.
-    pub(super) fn placed(&self, text: &str, start: At) -> Vec<Placed> {
+    pub(super) fn placed(&self, text: &str, start: Pixel) -> Vec<Placed> {
         let mut x = start.x;
         let letters = text.chars().map(|character| {
-            let at = At { x, y: start.y };
+            let at = Pixel { x, y: start.y };
             x += self.advance(character);
             Placed { character, at }
         });
@@ -340,7 +340,7 @@ mod tests {
         let font = fonts().unwrap().font(13.0, false);
         for (x, y) in [(-20.0, 5.0), (20.0, 3.0), (35.0, 30.0), (900.0, 900.0)] {
             let mut pixels = Pixmap::new(80, 60).unwrap();
-            let letters = font.placed("© address", At { x, y });
+            let letters = font.placed("© address", Pixel { x, y });
             font.paint(&letters, true, [255, 255, 255], &mut pixels);
             font.paint(&letters, false, [0, 0, 0], &mut pixels);
             let is_painted = pixels.pixels().iter().any(|pixel| pixel.alpha() > 0);

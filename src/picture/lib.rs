@@ -176,7 +176,7 @@ impl Ink {
 
 /// A point of the picture, in pixels from its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct At {
+pub struct Pixel {
     /// The distance to the right.
     pub x: f32,
     /// The distance downwards.
@@ -225,7 +225,7 @@ pub enum Shape {
     /// set.
     Line {
         /// The points, at least two.
-        points: Vec<At>,
+        points: Vec<Pixel>,
         /// The pen; `None` if the shape is only filled.
         pen: Option<Pen>,
         /// The ink that fills the shape.
@@ -235,7 +235,7 @@ pub enum Shape {
     /// non-zero winding numbers.
     Paths {
         /// The points of each line, or of each ring without its repeated last point.
-        parts: Vec<Vec<At>>,
+        parts: Vec<Vec<Pixel>>,
         /// The pen of lines; `None` for areas.
         pen: Option<Pen>,
         /// The ink that fills areas; `None` for lines.
@@ -244,7 +244,7 @@ pub enum Shape {
     /// A circle, drawn or filled.
     Circle {
         /// The centre of the circle.
-        middle: At,
+        middle: Pixel,
         /// The radius, in pixels.
         radius: f32,
         /// The pen; `None` if the shape is only filled.
@@ -255,7 +255,7 @@ pub enum Shape {
     /// A line of text, on its baseline.
     Text {
         /// The point of the text.
-        at: At,
+        at: Pixel,
         /// The characters of the text.
         text: String,
         /// The font size, in pixels.

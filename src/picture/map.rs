@@ -12,7 +12,7 @@ use super::marks::{
     Labels, climb_ink, climb_mark, climb_words, cross, door_mark, end_mark, entrance_mark,
     stay_mark,
 };
-use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
+use super::{Anchor, HEIGHT_PX, Ink, Pen, Picture, Pixel, Shape, WIDTH_PX};
 
 /// The space between the content and the map's edge, in pixels.
 const MARGIN_PX: f32 = 56.0;
@@ -60,9 +60,9 @@ impl View {
         }
     }
 
-    fn at(&self, place: Place) -> At {
+    fn at(&self, place: Place) -> Pixel {
         let middle = MAP.middle();
-        At {
+        Pixel {
             x: middle.x + (place.east_m - self.centre.east_m) * self.px_per_m,
             y: middle.y - (place.north_m - self.centre.north_m) * self.px_per_m,
         }
@@ -150,13 +150,13 @@ fn grid(view: &View, step_m: f32, shapes: &mut Vec<Shape>) {
     let origin = view.at(Place::default());
     let mut x = MAP.left + (origin.x - MAP.left).rem_euclid(step_px);
     while x < MAP.right {
-        let (a, b) = (At { x, y: MAP.top }, At { x, y: MAP.bottom });
+        let (a, b) = (Pixel { x, y: MAP.top }, Pixel { x, y: MAP.bottom });
         shapes.push(line(vec![a, b], pen));
         x += step_px;
     }
     let mut y = MAP.top + (origin.y - MAP.top).rem_euclid(step_px);
     while y < MAP.bottom {
-        let (a, b) = (At { x: MAP.left, y }, At { x: MAP.right, y });
+        let (a, b) = (Pixel { x: MAP.left, y }, Pixel { x: MAP.right, y });
         shapes.push(line(vec![a, b], pen));
         y += step_px;
     }
@@ -182,7 +182,13 @@ fn margins(shapes: &mut Vec<Shape>) {
 }
 
 /// Draws the accuracy of the address as a circle, as far as it lies on the map.
-fn uncertainty(view: &View, track: &Track, address: At, is_filled: bool, shapes: &mut Vec<Shape>) {
+fn uncertainty(
+    view: &View,
+    track: &Track,
+    address: Pixel,
+    is_filled: bool,
+    shapes: &mut Vec<Shape>,
+) {
     let radius = track.address_accuracy_m * view.px_per_m;
     let room = (address.x - MAP.left)
         .min(MAP.right - address.x)
@@ -201,7 +207,7 @@ fn uncertainty(view: &View, track: &Track, address: At, is_filled: bool, shapes:
 
 /// Writes the source of the street map into the corner.
 fn attribution(notice: &str, labels: &mut Labels, shapes: &mut Vec<Shape>) {
-    let at = At {
+    let at = Pixel {
         x: MAP.right - 8.0,
         y: MAP.bottom - 8.0,
     };
@@ -219,13 +225,13 @@ fn attribution(notice: &str, labels: &mut Labels, shapes: &mut Vec<Shape>) {
 }
 
 /// Returns the parts of a leg that lie on the map, as lines with no two points in the same place.
-fn runs(view: &View, leg: &Leg) -> Vec<Vec<At>> {
-    let mut runs: Vec<Vec<At>> = Vec::new();
+fn runs(view: &View, leg: &Leg) -> Vec<Vec<Pixel>> {
+    let mut runs: Vec<Vec<Pixel>> = Vec::new();
     let mut points = leg.places.iter().map(|&place| view.at(place));
     let Some(mut before) = points.next() else {
         return runs;
     };
-    let far = |a: At, b: At| (a.x - b.x).abs() + (a.y - b.y).abs() >= POINT_PX;
+    let far = |a: Pixel, b: Pixel| (a.x - b.x).abs() + (a.y - b.y).abs() >= POINT_PX;
     let count = leg.places.len();
     for (number, point) in points.enumerate() {
         let is_last = number + 2 == count;
@@ -258,7 +264,7 @@ fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws arrows in the direction of movement.
-fn arrows(run: &[At], mode: TravelMode, shapes: &mut Vec<Shape>) {
+fn arrows(run: &[Pixel], mode: TravelMode, shapes: &mut Vec<Shape>) {
     let mut since_px = ARROW_DISTANCE_PX / 2.0;
     for pair in run.windows(2) {
         let [a, b] = pair else { continue };
@@ -271,7 +277,7 @@ fn arrows(run: &[At], mode: TravelMode, shapes: &mut Vec<Shape>) {
         since_px = 0.0;
         let (ux, uy) = (dx / long, dy / long);
         let reach = if mode == TravelMode::Drive { 8.5 } else { 6.5 };
-        let at = |along: f32, aside: f32| At {
+        let at = |along: f32, aside: f32| Pixel {
             x: b.x + (ux * along - uy * aside) * reach,
             y: b.y + (uy * along + ux * aside) * reach,
         };
@@ -285,7 +291,7 @@ fn arrows(run: &[At], mode: TravelMode, shapes: &mut Vec<Shape>) {
     }
 }
 
-fn marks(view: &View, track: &Track, address: At, labels: &mut Labels, shapes: &mut Vec<Shape>) {
+fn marks(view: &View, track: &Track, address: Pixel, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     let spots = [track.entrance, track.door].map(|spot| spot.and_then(|spot| spot.place));
     let [entrance, door] = spots.map(|place| place.map(|place| view.at(place)));
     for at in [Some(address), entrance, door].into_iter().flatten() {
@@ -351,12 +357,18 @@ fn stays(view: &View, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape
 }
 
 /// Draws the address, or the direction to it if it lies beyond the map.
-fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape>) {
+fn address_mark(
+    view: &View,
+    at: Pixel,
+    track: &Track,
+    labels: &mut Labels,
+    shapes: &mut Vec<Shape>,
+) {
     if MAP.holds(at) {
         cross(at, shapes);
         let words = format!("address ±{}", length(track.address_accuracy_m));
         let radius = track.address_accuracy_m * view.px_per_m;
-        let beside = At {
+        let beside = Pixel {
             x: if radius < CIRCLE_SMALL_PX {
                 at.x + (radius - 8.0).max(0.0)
             } else {
@@ -380,7 +392,7 @@ fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes:
     let (dx, dy) = (at.x - middle.x, at.y - middle.y);
     let long = (dx * dx + dy * dy).sqrt();
     let (ux, uy) = (dx / long, dy / long);
-    let tip = |along: f32, aside: f32| At {
+    let tip = |along: f32, aside: f32| Pixel {
         x: edge.x + ux * along - uy * aside,
         y: edge.y + uy * along + ux * aside,
     };
@@ -403,7 +415,7 @@ fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes:
 /// Draws the scale bar and the direction of north.
 fn scale(bar_m: f32, bar_px: f32, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     let (x, y) = (MAP.left + 16.0, MAP.bottom - 16.0);
-    let at = |dx: f32, dy: f32| At {
+    let at = |dx: f32, dy: f32| Pixel {
         x: x + dx,
         y: y + dy,
     };
@@ -426,11 +438,11 @@ fn scale(bar_m: f32, bar_px: f32, labels: &mut Labels, shapes: &mut Vec<Shape>) 
         right: x + bar_px,
         bottom: y + 4.0,
     });
-    let north = At {
+    let north = Pixel {
         x: MAP.right - 22.0,
         y: MAP.top + 22.0,
     };
-    let tip = |dx: f32, dy: f32| At {
+    let tip = |dx: f32, dy: f32| Pixel {
         x: north.x + dx,
         y: north.y + dy,
     };

@@ -7,7 +7,7 @@ use porchlight_schema::session::Point;
 use super::ground::draw_tiles;
 use super::layout::Area;
 use super::png::{PngError, square};
-use super::{At, Ink};
+use super::{Ink, Pixel};
 
 /// The width of a piece on the screen, in pixels; its file has twice as many.
 const SIDE_PX: u32 = 256;
@@ -23,7 +23,7 @@ const BEYOND_PX: f32 = 8.0;
 pub fn map_tile(map: &StreetMap, id: TileId, is_dark: bool) -> Result<Vec<u8>, PngError> {
     let bounds = id.bounds();
     let side = SIDE_PX as f32;
-    let at = |point: Point| At {
+    let at = |point: Point| Pixel {
         x: (f64::from(side) * (point.lng - bounds.low.lng) / (bounds.high.lng - bounds.low.lng))
             as f32,
         y: (f64::from(side) * (bounds.high.lat - point.lat) / (bounds.high.lat - bounds.low.lat))

@@ -5,7 +5,7 @@ use porchlight_core::path::Halt;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
 use super::layout::{Area, MAP, SMALL_PX, TEXT_PX, circle, line, polygon, width_of};
-use super::{Anchor, At, Ink, Pen, Shape};
+use super::{Anchor, Ink, Pen, Pixel, Shape};
 
 /// The areas that a label may not cover.
 pub(super) struct Labels(Vec<Area>);
@@ -15,7 +15,7 @@ impl Labels {
     pub(super) fn put(
         &mut self,
         shapes: &mut Vec<Shape>,
-        at: At,
+        at: Pixel,
         words: &str,
         ink: Ink,
         bold: bool,
@@ -52,7 +52,7 @@ impl Labels {
             if inside && !self.0.iter().any(|taken| taken.overlaps(&area)) {
                 self.0.push(area);
                 shapes.push(Shape::Text {
-                    at: At { x, y },
+                    at: Pixel { x, y },
                     text: words.to_owned(),
                     size,
                     anchor,
@@ -76,7 +76,7 @@ impl Labels {
     }
 
     /// Keeps labels away from this point.
-    pub(super) fn keep_free(&mut self, at: At, radius: f32) {
+    pub(super) fn keep_free(&mut self, at: Pixel, radius: f32) {
         self.0.push(Area {
             left: at.x - radius,
             top: at.y - radius,
@@ -94,7 +94,7 @@ pub(super) fn climb_ink(climb: &Halt) -> Ink {
 }
 
 /// Draws a ring for the start, or a full square for the end.
-pub(super) fn end_mark(at: At, is_start: bool, shapes: &mut Vec<Shape>) {
+pub(super) fn end_mark(at: Pixel, is_start: bool, shapes: &mut Vec<Shape>) {
     if is_start {
         let pen = Pen::plain(Ink::Text, 2.5);
         shapes.push(circle(at, 5.5, Some(pen), Some(Ink::Sheet)));
@@ -103,8 +103,8 @@ pub(super) fn end_mark(at: At, is_start: bool, shapes: &mut Vec<Shape>) {
     }
 }
 
-fn square(at: At, half: f32) -> Vec<At> {
-    let corner = |dx: f32, dy: f32| At {
+fn square(at: Pixel, half: f32) -> Vec<Pixel> {
+    let corner = |dx: f32, dy: f32| Pixel {
         x: at.x + dx * half,
         y: at.y + dy * half,
     };
@@ -117,7 +117,7 @@ fn square(at: At, half: f32) -> Vec<At> {
 }
 
 /// Draws a stay as a disc; a longer stay has a larger one.
-pub(super) fn stay_mark(at: At, duration_ms: u32, shapes: &mut Vec<Shape>) {
+pub(super) fn stay_mark(at: Pixel, duration_ms: u32, shapes: &mut Vec<Shape>) {
     let minutes = duration_ms as f32 / 60_000.0;
     let radius = (4.0 + 2.5 * minutes.sqrt()).min(11.0);
     let pen = Pen::plain(Ink::Sheet, 1.5);
@@ -125,7 +125,7 @@ pub(super) fn stay_mark(at: At, duration_ms: u32, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws a climb as an arrow up or down in a box.
-pub(super) fn climb_mark(at: At, climb: &Halt, shapes: &mut Vec<Shape>) {
+pub(super) fn climb_mark(at: Pixel, climb: &Halt, shapes: &mut Vec<Shape>) {
     let is_up = !matches!(
         climb.event.metadata,
         Metadata::Climb {
@@ -136,10 +136,10 @@ pub(super) fn climb_mark(at: At, climb: &Halt, shapes: &mut Vec<Shape>) {
     box_mark(at, climb_ink(climb), is_up, shapes);
 }
 
-pub(super) fn box_mark(at: At, ink: Ink, is_up: bool, shapes: &mut Vec<Shape>) {
+pub(super) fn box_mark(at: Pixel, ink: Ink, is_up: bool, shapes: &mut Vec<Shape>) {
     shapes.push(polygon(square(at, 7.0), ink, Some(Ink::Sheet)));
     let sign = if is_up { -1.0 } else { 1.0 };
-    let tip = |dx: f32, dy: f32| At {
+    let tip = |dx: f32, dy: f32| Pixel {
         x: at.x + dx,
         y: at.y + sign * dy,
     };
@@ -151,8 +151,8 @@ pub(super) fn box_mark(at: At, ink: Ink, is_up: bool, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws the door as a house.
-pub(super) fn door_mark(at: At, shapes: &mut Vec<Shape>) {
-    let corner = |dx: f32, dy: f32| At {
+pub(super) fn door_mark(at: Pixel, shapes: &mut Vec<Shape>) {
+    let corner = |dx: f32, dy: f32| Pixel {
         x: at.x + dx,
         y: at.y + dy,
     };
@@ -176,8 +176,8 @@ pub(super) fn door_mark(at: At, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws the entrance as a rhomb.
-pub(super) fn entrance_mark(at: At, shapes: &mut Vec<Shape>) {
-    let corner = |dx: f32, dy: f32| At {
+pub(super) fn entrance_mark(at: Pixel, shapes: &mut Vec<Shape>) {
+    let corner = |dx: f32, dy: f32| Pixel {
         x: at.x + dx,
         y: at.y + dy,
     };
@@ -191,10 +191,10 @@ pub(super) fn entrance_mark(at: At, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws the cross of the address.
-pub(super) fn cross(at: At, shapes: &mut Vec<Shape>) {
+pub(super) fn cross(at: Pixel, shapes: &mut Vec<Shape>) {
     for (ink, width) in [(Ink::Sheet, 5.0), (Ink::Address, 2.5)] {
         for (dx, dy) in [(8.0, 0.0), (0.0, 8.0)] {
-            let ends = [-1.0, 1.0].map(|sign| At {
+            let ends = [-1.0, 1.0].map(|sign| Pixel {
                 x: at.x + sign * dx,
                 y: at.y + sign * dy,
             });

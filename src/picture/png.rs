@@ -8,7 +8,7 @@ use tiny_skia::{
 
 use super::letters::{Fonts, SCALE, fonts};
 use super::palette::{self, Indexed};
-use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
+use super::{Anchor, HEIGHT_PX, Ink, Pen, Picture, Pixel, Shape, WIDTH_PX};
 
 /// The reason why no file could be created. All variants are faults of this code.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +138,7 @@ impl Canvas {
                     Anchor::Middle => at.x - font.width(text) / 2.0,
                     Anchor::End => at.x - font.width(text),
                 };
-                let letters = font.placed(text, At { x, y: at.y });
+                let letters = font.placed(text, Pixel { x, y: at.y });
                 if *halo {
                     let sheet = colour_of(Ink::Sheet, self.is_dark);
                     font.paint(&letters, true, sheet, &mut self.pixels);
@@ -191,14 +191,14 @@ impl Canvas {
     }
 }
 
-fn polyline(points: &[At]) -> Option<Path> {
+fn polyline(points: &[Pixel]) -> Option<Path> {
     let mut path = PathBuilder::new();
     let is_closed = points.len() > 2 && points.first() == points.last();
     append(&mut path, points, is_closed);
     path.finish()
 }
 
-fn append(path: &mut PathBuilder, points: &[At], is_closed: bool) {
+fn append(path: &mut PathBuilder, points: &[Pixel], is_closed: bool) {
     for (index, at) in points.iter().enumerate() {
         if index == 0 {
             path.move_to(at.x, at.y);
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn the_same_picture_gives_the_same_file() {
         let text = |anchor| Shape::Text {
-            at: At { x: 300.0, y: 200.0 },
+            at: Pixel { x: 300.0, y: 200.0 },
             text: "address ±20 m".into(),
             size: 40.0,
             anchor,

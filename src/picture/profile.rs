@@ -5,7 +5,7 @@ use porchlight_schema::event::EventType;
 
 use super::layout::{Area, PROFILE, SMALL_PX, line, minutes, round_down, small, text, width_of};
 use super::marks::climb_words;
-use super::{Anchor, At, Ink, Pen, Picture, Shape};
+use super::{Anchor, Ink, Pen, Picture, Pixel, Shape};
 
 /// The minimum number of levels for a profile.
 const LEVELS_MIN: usize = 10;
@@ -35,7 +35,7 @@ impl Axes {
 
 pub(super) fn draw(track: &Track, picture: &mut Picture) {
     let shapes = &mut picture.shapes;
-    let title = At {
+    let title = Pixel {
         x: PROFILE.left + 12.0,
         y: PROFILE.top + 20.0,
     };
@@ -43,7 +43,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     let levels = &track.heights.levels;
     if levels.len() < LEVELS_MIN {
         shapes.push(text(title, "Height", Ink::Text));
-        let at = At {
+        let at = Pixel {
             x: title.x,
             y: title.y + 20.0,
         };
@@ -75,9 +75,9 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     let words = climbs(&axes, track, shapes);
     scale(&axes, shapes);
     shapes.extend(words);
-    let mut points: Vec<At> = Vec::new();
+    let mut points: Vec<Pixel> = Vec::new();
     for level in levels {
-        let at = At {
+        let at = Pixel {
             x: axes.x(level.t_ms),
             y: axes.y(level.height_m),
         };
@@ -100,10 +100,10 @@ fn scale(axes: &Axes, shapes: &mut Vec<Shape>) {
     for number in first..=last {
         let height_m = number as f32 * step_m;
         let y = axes.y(height_m);
-        let at = |x: f32| At { x, y };
+        let at = |x: f32| Pixel { x, y };
         let pen = Pen::plain(if number == 0 { Ink::Faint } else { Ink::Grid }, 1.0);
         shapes.push(line(vec![at(plot.left), at(plot.right)], pen));
-        let label = At {
+        let label = Pixel {
             x: plot.left - 6.0,
             y: y + 4.0,
         };
@@ -118,7 +118,7 @@ fn scale(axes: &Axes, shapes: &mut Vec<Shape>) {
     let mut t_ms = axes.from_ms.div_ceil(step_ms) * step_ms;
     while t_ms <= axes.to_ms {
         let x = axes.x(t_ms);
-        let at = |y: f32| At { x, y };
+        let at = |y: f32| Pixel { x, y };
         let tick = vec![at(plot.bottom), at(plot.bottom + 4.0)];
         shapes.push(line(tick, Pen::plain(Ink::Faint, 1.0)));
         shapes.push(small(at(plot.bottom + 17.0), minutes(t_ms), Anchor::Middle));
@@ -158,7 +158,7 @@ fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) -> Vec<Shape> {
                 continue;
             }
             texts.push(Shape::Text {
-                at: At { x: left, y },
+                at: Pixel { x: left, y },
                 text: words,
                 size: SMALL_PX,
                 anchor: Anchor::Start,
@@ -190,7 +190,7 @@ fn moments(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
             continue;
         };
         let x = axes.x(spot.t_ms);
-        let at = |y: f32| At { x, y };
+        let at = |y: f32| Pixel { x, y };
         shapes.push(line(vec![at(axes.plot.top), at(axes.plot.bottom)], pen));
         let wide = width_of(words, SMALL_PX);
         let (dx, anchor) = if x + wide + 6.0 > axes.plot.right {
@@ -199,7 +199,7 @@ fn moments(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
             (4.0, Anchor::Start)
         };
         shapes.push(Shape::Text {
-            at: At {
+            at: Pixel {
                 x: x + dx,
                 y: axes.plot.bottom - up,
             },

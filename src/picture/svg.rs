@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
+use super::{Anchor, HEIGHT_PX, Ink, Pen, Picture, Pixel, Shape, WIDTH_PX};
 
 /// The fonts, in order of preference.
 const FONTS: &str = "Roboto,Helvetica,Arial,sans-serif";
@@ -171,7 +171,7 @@ fn write_text(out: &mut String, shape: &Shape) {
     let _ = write!(out, ">{}</text>", escaped(text));
 }
 
-fn write_points(out: &mut String, points: &[At]) {
+fn write_points(out: &mut String, points: &[Pixel]) {
     let is_closed = points.len() > 2 && points.first() == points.last();
     let count = points.len() - usize::from(is_closed);
     for (index, at) in points.iter().take(count).enumerate() {

@@ -63,7 +63,7 @@ async fn a_restarted_app_gets_the_list_of_batches_to_send() {
     server
         .get(&path, key)
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     server.stop().await;
 }
 
@@ -125,6 +125,6 @@ async fn every_session_response_contains_the_start() {
     let missing = server.request(Method::GET, &format!("/v1/sessions/{id}/acknowledged"));
     Answer::of(missing)
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     server.stop().await;
 }

@@ -47,7 +47,7 @@ impl Answer {
 
     /// Asserts that the answer is this problem, in the shape of all problems.
     #[track_caller]
-    pub(crate) fn is_problem(&self, status: u16, code: &str) -> &Self {
+    pub(crate) fn assert_problem(&self, status: u16, code: &str) -> &Self {
         assert_eq!(
             (self.status, self.json["code"].as_str()),
             (status, Some(code)),

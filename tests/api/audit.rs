@@ -272,7 +272,7 @@ async fn pages_follow_each_other_and_the_customer_can_check_the_chain() {
         server
             .get(&format!("/v1/audit?{query}"), &server.keys.secret)
             .await
-            .is_problem(422, "invalid_parameter");
+            .assert_problem(422, "invalid_parameter");
     }
     let others = server.get("/v1/audit", &server.keys.other).await;
     assert_eq!(
@@ -284,7 +284,7 @@ async fn pages_follow_each_other_and_the_customer_can_check_the_chain() {
         server
             .get("/v1/audit", key)
             .await
-            .is_problem(403, "secret_key_required");
+            .assert_problem(403, "secret_key_required");
     }
     server.stop().await;
 }
@@ -324,7 +324,7 @@ async fn a_damaged_row_of_a_log_stops_only_its_own_organization() {
     assert_eq!(first.status, 200, "the log is read after the answer");
     assert!(!log.flush().await, "the line is not committed");
     let refused = server.get("/v1/sessions", &server.keys.secret).await;
-    refused.is_problem(503, "overloaded");
+    refused.assert_problem(503, "overloaded");
 
     for _ in 0..3 {
         let others = server.get("/v1/sessions", &server.keys.other).await;

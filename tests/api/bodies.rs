@@ -81,7 +81,7 @@ async fn a_decompression_bomb_is_refused_at_the_exact_limit() {
     server
         .post(&telemetry(&session.id), &session.token, &many)
         .await
-        .is_problem(413, "too_many_samples");
+        .assert_problem(413, "too_many_samples");
     server.stop().await;
 }
 
@@ -217,7 +217,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
                 .body(body.clone()),
         )
         .await
-        .is_problem(413, "body_too_large");
+        .assert_problem(413, "body_too_large");
     }
     server.stop().await;
 }

@@ -130,7 +130,7 @@ async fn an_unknown_path_or_method_returns_a_problem() {
         for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
             Answer::of(server.request(method, path))
                 .await
-                .is_problem(404, "not_found");
+                .assert_problem(404, "not_found");
         }
     }
     for endpoint in endpoints() {
@@ -144,7 +144,7 @@ async fn an_unknown_path_or_method_returns_a_problem() {
             let answer =
                 Answer::of(server.request(Method::from_bytes(method.as_bytes()).unwrap(), &path))
                     .await;
-            answer.is_problem(405, "method_not_allowed");
+            answer.assert_problem(405, "method_not_allowed");
             assert_eq!(answer.header("allow"), endpoint.allow, "{method} {path}");
         }
     }
@@ -173,18 +173,18 @@ async fn no_endpoint_works_without_a_valid_credential() {
     for endpoint in endpoints() {
         Answer::of(endpoint.request(&server, &session.id))
             .await
-            .is_problem(401, "credential_missing");
+            .assert_problem(401, "credential_missing");
         for credential in bad {
             endpoint
                 .with(&server, &session.id, credential)
                 .await
-                .is_problem(401, "credential_invalid");
+                .assert_problem(401, "credential_invalid");
             let bearer = endpoint
                 .request(&server, &session.id)
                 .bearer_auth(credential);
             Answer::of(bearer)
                 .await
-                .is_problem(401, "credential_invalid");
+                .assert_problem(401, "credential_invalid");
         }
     }
     stranger.stop().await;
@@ -224,7 +224,7 @@ async fn each_endpoint_accepts_only_its_credentials() {
                     endpoint.path
                 );
             } else {
-                answer.is_problem(403, code);
+                answer.assert_problem(403, code);
             }
         };
         let keys = &server.keys;
@@ -283,13 +283,13 @@ async fn hidden_resources_return_not_found() {
             endpoint
                 .with(&server, &session.id, key)
                 .await
-                .is_problem(404, "session_not_found");
+                .assert_problem(404, "session_not_found");
         }
         for id in malformed.into_iter().chain([unknown]) {
             endpoint
                 .with(&server, id, &server.keys.secret)
                 .await
-                .is_problem(404, "session_not_found");
+                .assert_problem(404, "session_not_found");
         }
     }
     server.stop().await;
@@ -306,9 +306,13 @@ async fn the_accept_header_is_respected() {
             .header("Accept", "text/html");
         let is_upgrade = endpoint.method == Method::GET && endpoint.path.ends_with("/telemetry");
         if is_upgrade {
-            Answer::of(answer).await.is_problem(426, "upgrade_required");
+            Answer::of(answer)
+                .await
+                .assert_problem(426, "upgrade_required");
         } else {
-            Answer::of(answer).await.is_problem(406, "not_acceptable");
+            Answer::of(answer)
+                .await
+                .assert_problem(406, "not_acceptable");
         }
     }
     server.stop().await;
@@ -337,40 +341,43 @@ async fn every_body_is_validated_in_the_same_way() {
         ] {
             Answer::of(request().header("Content-Type", media).body(body.clone()))
                 .await
-                .is_problem(415, "unsupported_media_type");
+                .assert_problem(415, "unsupported_media_type");
         }
         Answer::of(request().body(body.clone()))
             .await
-            .is_problem(415, "unsupported_media_type");
+            .assert_problem(415, "unsupported_media_type");
         for coding in ["br", "deflate", "gzip, gzip"] {
             Answer::of(json().header("Content-Encoding", coding).body(body.clone()))
                 .await
-                .is_problem(415, "unsupported_encoding");
+                .assert_problem(415, "unsupported_encoding");
         }
         for coding in ["gzip", "zstd"] {
             Answer::of(json().header("Content-Encoding", coding).body(body.clone()))
                 .await
-                .is_problem(400, "malformed_body");
+                .assert_problem(400, "malformed_body");
         }
         for text in ["", "{", "nonsense", "{\"a\":NaN}", "{} {}", "\u{feff}{}"] {
             Answer::of(json().body(text))
                 .await
-                .is_problem(400, "malformed_json");
+                .assert_problem(400, "malformed_json");
         }
         Answer::of(json().body(vec![0xff, 0xfe]))
             .await
-            .is_problem(400, "malformed_json");
+            .assert_problem(400, "malformed_json");
         // The JSON grammar sets no bounds on numbers; the requested fields do.
         for text in ["[]", "1", "1e999", "[1e999]", "null", "\"x\"", "{}"] {
             let answer = Answer::of(json().body(text)).await;
             assert!(
-                !answer.is_problem(422, "invalid_body").faults().is_empty(),
+                !answer
+                    .assert_problem(422, "invalid_body")
+                    .faults()
+                    .is_empty(),
                 "{text}: {answer:?}"
             );
         }
         Answer::of(json().body(vec![b' '; 1024 * 1024 + 1]))
             .await
-            .is_problem(413, "body_too_large");
+            .assert_problem(413, "body_too_large");
     }
     server.stop().await;
 }

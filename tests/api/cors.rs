@@ -107,7 +107,7 @@ async fn a_page_of_a_configured_origin_reads_answers_and_errors() {
     let started = Answer::of(start(&server.keys.client)).await;
     assert_eq!(started.status, 201, "{started:?}");
     let refused = Answer::of(start("pk_sandbox_wrong")).await;
-    refused.is_problem(401, "credential_invalid");
+    refused.assert_problem(401, "credential_invalid");
     for answer in [&started, &refused] {
         assert_eq!(answer.header("access-control-allow-origin"), APP);
         let exposed = answer.header("access-control-expose-headers");
@@ -131,7 +131,7 @@ async fn without_configured_origins_nothing_is_open() {
         let answer = preflight(&server, route, APP).await;
         assert_eq!(cors_headers(&answer), [""; 0], "{route:?}");
         assert!(answer.headers.get("vary").is_none(), "{route:?}");
-        answer.is_problem(405, "method_not_allowed");
+        answer.assert_problem(405, "method_not_allowed");
     }
     let start = server
         .post("/v1/sessions/start", &server.keys.client, &json!({}))

@@ -38,7 +38,7 @@ async fn both_header_forms_are_valid_and_must_agree() {
     for request in bad {
         Answer::of(request)
             .await
-            .is_problem(401, "credential_invalid");
+            .assert_problem(401, "credential_invalid");
     }
     let in_query = server.request(
         Method::GET,
@@ -46,7 +46,7 @@ async fn both_header_forms_are_valid_and_must_agree() {
     );
     Answer::of(in_query)
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     server.stop().await;
 }
 
@@ -134,7 +134,7 @@ async fn a_key_expires_despite_a_cached_lookup() {
     server
         .get("/v1/sessions", &made.key)
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     server.stop().await;
 }
 
@@ -149,21 +149,21 @@ async fn a_token_is_valid_until_a_day_after_its_session_ends() {
     server
         .post(&telemetry(&session.id), &session.token, &batch(9))
         .await
-        .is_problem(409, "session_completed");
+        .assert_problem(409, "session_completed");
     server.clock.advance_min(2);
     server
         .post(&path, &session.token, &pod)
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     server
         .post(&telemetry(&session.id), &session.token, &batch(9))
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     let stop = json!({ "sessionId": session.id });
     server
         .post("/v1/sessions/stop", &session.token, &stop)
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     assert_eq!(
         server
             .post("/v1/sessions/stop", &server.keys.secret, &stop)
@@ -186,7 +186,7 @@ async fn the_rate_limit_applies_per_key() {
     for _ in 0..12 {
         let answer = server.get("/v1/sessions", &server.keys.secret).await;
         if answer.status != 200 {
-            answer.is_problem(429, "rate_limited");
+            answer.assert_problem(429, "rate_limited");
             assert_eq!(answer.header("retry-after"), "1");
             limited += 1;
         }

@@ -329,30 +329,30 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
     server
         .get(&path, &server.keys.client)
         .await
-        .is_problem(403, "secret_key_required");
+        .assert_problem(403, "secret_key_required");
     server
         .get(&path, &session.token)
         .await
-        .is_problem(403, "secret_key_required");
+        .assert_problem(403, "secret_key_required");
     server
         .get(&path, &server.keys.other)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     server
         .get(&path, &server.keys.live)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     server
         .get(&events("ses_1"), &server.keys.secret)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     Answer::of(server.request(Method::GET, &path))
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     server
         .post(&path, &server.keys.secret, &json!({}))
         .await
-        .is_problem(405, "method_not_allowed");
+        .assert_problem(405, "method_not_allowed");
     let request_accepting = |accept: &str| {
         let request = server
             .request(Method::GET, &path)
@@ -361,7 +361,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
     };
     Answer::of(request_accepting("application/json"))
         .await
-        .is_problem(406, "not_acceptable");
+        .assert_problem(406, "not_acceptable");
     let head = Answer::of(
         server
             .request(Method::HEAD, &path)
@@ -392,7 +392,7 @@ async fn a_quiet_stream_sends_comments_and_ends_with_its_node() {
     server.service.drain().await;
     assert_eq!((client.rest().await, other.rest().await), (vec![], vec![]));
     let answer = server.get(&events(&session.id), &server.keys.secret).await;
-    answer.is_problem(503, "draining");
+    answer.assert_problem(503, "draining");
     server.stop().await;
 }
 

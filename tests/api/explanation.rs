@@ -26,10 +26,10 @@ async fn a_decision_is_explained_once_the_session_is_scored() {
     server
         .get(&explanation(&live.id), secret)
         .await
-        .is_problem(404, "not_scored");
+        .assert_problem(404, "not_scored");
     put(&server, &live.id, secret, &json!({ "state": "reviewed" }))
         .await
-        .is_problem(404, "not_scored");
+        .assert_problem(404, "not_scored");
     let session = server.scored_session().await;
     let path = explanation(&session.id);
     let answer = server.get(&path, secret).await;
@@ -53,7 +53,7 @@ async fn a_decision_is_explained_once_the_session_is_scored() {
         (&path, &server.keys.live, 404, "session_not_found"),
         (&format!("{path}?a=1"), secret, 422, "invalid_parameter"),
     ] {
-        server.get(path, key).await.is_problem(status, code);
+        server.get(path, key).await.assert_problem(status, code);
     }
     server.stop().await;
 }
@@ -117,13 +117,13 @@ async fn an_invalid_review_is_refused() {
     ] {
         put(&server, &id, secret, &body)
             .await
-            .is_problem(422, "invalid_body");
+            .assert_problem(422, "invalid_body");
     }
     let explained = server.get(&explanation(&id), secret).await;
     assert_eq!(explained.json["review"], Value::Null, "nothing was written");
     let body = json!({ "state": "reviewed" });
     put(&server, &id, &server.keys.other, &body)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     server.stop().await;
 }

@@ -62,7 +62,7 @@ async fn each_field_of_a_start_is_validated() {
             )
             .await;
         assert_eq!(
-            answer.is_problem(422, "invalid_body").faults(),
+            answer.assert_problem(422, "invalid_body").faults(),
             [pointer],
             "{value}"
         );
@@ -98,7 +98,7 @@ async fn each_field_of_a_start_is_validated() {
                 &with(pointer, value),
             )
             .await;
-        assert_eq!(answer.is_problem(422, "invalid_body").faults(), [fault]);
+        assert_eq!(answer.assert_problem(422, "invalid_body").faults(), [fault]);
     }
     server.stop().await;
 }
@@ -150,7 +150,7 @@ async fn all_faults_are_reported_together() {
     let answer = server
         .post("/v1/sessions/start", &server.keys.client, &body)
         .await;
-    let mut faults = answer.is_problem(422, "invalid_body").faults();
+    let mut faults = answer.assert_problem(422, "invalid_body").faults();
     faults.sort_unstable();
     assert_eq!(
         faults,
@@ -175,7 +175,7 @@ async fn all_faults_are_reported_together() {
         )
         .await;
     assert_eq!(
-        answer.is_problem(422, "invalid_body").faults().len(),
+        answer.assert_problem(422, "invalid_body").faults().len(),
         20,
         "the list is bounded"
     );
@@ -207,7 +207,7 @@ async fn an_invalid_sample_is_named_and_refuses_its_batch() {
             .post(&telemetry(&session.id), &session.token, &body)
             .await;
         assert_eq!(
-            answer.is_problem(422, "invalid_body").faults(),
+            answer.assert_problem(422, "invalid_body").faults(),
             [fault],
             "{body}"
         );
@@ -258,7 +258,7 @@ async fn stops_and_pods_are_validated() {
             )
             .await;
         assert_eq!(
-            answer.is_problem(422, "invalid_body").faults(),
+            answer.assert_problem(422, "invalid_body").faults(),
             faults,
             "{pod}"
         );
@@ -268,7 +268,7 @@ async fn stops_and_pods_are_validated() {
             .await;
         let faults: Vec<_> = faults.iter().map(|fault| format!("/pod{fault}")).collect();
         assert_eq!(
-            answer.is_problem(422, "invalid_body").faults(),
+            answer.assert_problem(422, "invalid_body").faults(),
             faults,
             "{pod}"
         );
@@ -286,7 +286,7 @@ async fn stops_and_pods_are_validated() {
             .post("/v1/sessions/stop", &server.keys.secret, &stop)
             .await;
         assert_eq!(
-            answer.is_problem(422, "invalid_body").faults(),
+            answer.assert_problem(422, "invalid_body").faults(),
             [fault],
             "{stop}"
         );
@@ -320,7 +320,7 @@ async fn a_number_beyond_the_doubles_is_out_of_range() {
     let huge = with("/address/accuracyM", json!(123.25)).to_string();
     let huge = huge.replace("123.25", "123.25e999");
     let answer = post(path, huge).await;
-    let faults = answer.is_problem(422, "invalid_body").faults();
+    let faults = answer.assert_problem(422, "invalid_body").faults();
     assert_eq!(faults, ["/address/accuracyM"]);
     let path = telemetry(&session.id);
     let batch = |t: &str| {
@@ -329,10 +329,10 @@ async fn a_number_beyond_the_doubles_is_out_of_range() {
         )
     };
     let answer = post(&path, batch("1e999")).await;
-    let faults = answer.is_problem(422, "invalid_body").faults();
+    let faults = answer.assert_problem(422, "invalid_body").faults();
     assert_eq!(faults, ["/samples/0/t"]);
     let answer = post(&path, batch("01e999")).await;
-    let problem = answer.is_problem(400, "malformed_json");
+    let problem = answer.assert_problem(400, "malformed_json");
     let detail = problem.json["detail"].as_str().unwrap();
     assert!(detail.starts_with("The body is not JSON: "), "{detail}");
     assert_eq!(post(&path, batch("1e0")).await.status, 202);

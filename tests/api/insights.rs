@@ -20,7 +20,7 @@ async fn an_insight_exists_from_the_start_and_is_ready_after_the_end() {
     server
         .get(&evidence, &server.keys.secret)
         .await
-        .is_problem(404, "not_scored");
+        .assert_problem(404, "not_scored");
 
     let scored = server.scored_session().await;
     let ready = server.get(&insights(&scored.id), &server.keys.secret).await;

@@ -82,7 +82,7 @@ async fn a_batch_is_acknowledged_again_and_never_replaced() {
     server
         .post(&path, &session.token, &another)
         .await
-        .is_problem(409, "seq_conflict");
+        .assert_problem(409, "seq_conflict");
     for (seq, samples) in [
         (0, json!([])),
         (1_000_000, json!([])),
@@ -116,7 +116,7 @@ async fn telemetry_is_accepted_for_ten_minutes_after_the_end() {
     server
         .post(&telemetry(&session.id), &session.token, &batch(4))
         .await
-        .is_problem(409, "session_completed");
+        .assert_problem(409, "session_completed");
     server.stop().await;
 }
 
@@ -145,10 +145,10 @@ async fn a_repeated_start_gets_the_same_response_after_its_time_limit() {
     another["deliveryId"] = json!("order-2");
     start("once", &another)
         .await
-        .is_problem(422, "idempotency_key_reused");
+        .assert_problem(422, "idempotency_key_reused");
     let late = start("twice", &body).await;
     assert_eq!(
-        late.is_problem(422, "invalid_body").json["errors"][0]["pointer"],
+        late.assert_problem(422, "invalid_body").json["errors"][0]["pointer"],
         "/startedAt"
     );
     server.stop().await;
@@ -188,7 +188,7 @@ async fn a_repeat_by_idempotency_key_gets_the_same_response() {
     another["deliveryId"] = json!("order-2");
     start(&keys.client, "a b~!", &another)
         .await
-        .is_problem(422, "idempotency_key_reused");
+        .assert_problem(422, "idempotency_key_reused");
     for (key, idempotency) in [
         (&keys.client, "other"),
         (&keys.live, "a b~!"),
@@ -201,7 +201,7 @@ async fn a_repeat_by_idempotency_key_gets_the_same_response() {
     let invalid = json!({ "deliveryId": 1 });
     start(&keys.client, "error", &invalid)
         .await
-        .is_problem(422, "invalid_body");
+        .assert_problem(422, "invalid_body");
     assert_eq!(
         start(&keys.client, "error", &body).await.status,
         201,
@@ -210,7 +210,7 @@ async fn a_repeat_by_idempotency_key_gets_the_same_response() {
     for wrong in ["", "ä", &"x".repeat(129), "a\tb"] {
         let answer = start(&keys.client, wrong, &body).await;
         assert_eq!(
-            answer.is_problem(422, "invalid_parameter").faults(),
+            answer.assert_problem(422, "invalid_parameter").faults(),
             ["Idempotency-Key"],
             "{wrong}"
         );
@@ -275,7 +275,7 @@ async fn the_times_of_the_phone_are_kept_within_bounds() {
             assert_eq!(answer.status, 201, "{minutes}: {answer:?}");
         } else {
             assert_eq!(
-                answer.is_problem(422, "invalid_body").faults(),
+                answer.assert_problem(422, "invalid_body").faults(),
                 ["/startedAt"]
             );
         }
@@ -293,7 +293,7 @@ async fn the_times_of_the_phone_are_kept_within_bounds() {
             );
         } else {
             assert_eq!(
-                answer.is_problem(422, "invalid_body").faults(),
+                answer.assert_problem(422, "invalid_body").faults(),
                 ["/endedAt"]
             );
         }
@@ -322,7 +322,10 @@ async fn the_url_of_a_pod_is_returned_as_a_uri() {
     let stop = server
         .post("/v1/sessions/stop", &server.keys.secret, &body)
         .await;
-    assert_eq!(stop.is_problem(422, "invalid_body").faults(), ["/pod/url"]);
+    assert_eq!(
+        stop.assert_problem(422, "invalid_body").faults(),
+        ["/pod/url"]
+    );
     server.stop().await;
 }
 

@@ -131,7 +131,7 @@ async fn a_bad_parameter_is_named() {
             .get(&format!("/v1/sessions?{query}"), &server.keys.secret)
             .await;
         assert_eq!(
-            answer.is_problem(422, "invalid_parameter").faults(),
+            answer.assert_problem(422, "invalid_parameter").faults(),
             faults,
             "{query}"
         );

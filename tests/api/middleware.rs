@@ -35,7 +35,7 @@ async fn a_valid_request_id_is_kept_and_any_other_replaced() {
     )
     .await;
     assert_eq!(
-        refused.is_problem(404, "not_found").json["requestId"],
+        refused.assert_problem(404, "not_found").json["requestId"],
         "mine"
     );
     server.stop().await;
@@ -83,11 +83,11 @@ async fn a_batch_gets_the_same_response_past_and_through_the_router() {
         server
             .post(&path, "nothing", &batch(2))
             .await
-            .is_problem(401, "credential_invalid");
+            .assert_problem(401, "credential_invalid");
         server
             .post(&path, &session.token, &json!({"seq": 2}))
             .await
-            .is_problem(422, "invalid_body");
+            .assert_problem(422, "invalid_body");
         let request = server
             .request(Method::PUT, &path)
             .header("X-Request-Id", "mine");
@@ -103,7 +103,7 @@ async fn a_batch_gets_the_same_response_past_and_through_the_router() {
             .header("X-Request-Id", "mine");
         let answer = Answer::of(request.body(batch(0).to_string())).await;
         assert_eq!(
-            answer.is_problem(404, "session_not_found").json["requestId"],
+            answer.assert_problem(404, "session_not_found").json["requestId"],
             "mine",
             "{path}"
         );
@@ -161,7 +161,7 @@ async fn every_failure_returns_a_problem() {
     for _ in 0..3 {
         Answer::of(http.get(url("/panic")))
             .await
-            .is_problem(500, "internal");
+            .assert_problem(500, "internal");
     }
     for (status, code) in [
         (400, "bad_request"),
@@ -181,10 +181,10 @@ async fn every_failure_returns_a_problem() {
             .body("x"),
     )
     .await
-    .is_problem(400, "bad_request");
+    .assert_problem(400, "bad_request");
     Answer::of(http.get(url("/v1/sessions")))
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     handle.stop(false).await;
     for arbiter in &arbiters {
         arbiter.stop();

@@ -175,40 +175,40 @@ async fn request_faults_return_a_problem() {
     for refused in [&session.token, &server.keys.client] {
         Answer::of(request(&server, refused, good.clone()))
             .await
-            .is_problem(403, "secret_key_required");
+            .assert_problem(403, "secret_key_required");
     }
     Answer::of(server.request(Method::POST, PATH).body(good.clone()))
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     server
         .get(PATH, key)
         .await
-        .is_problem(405, "method_not_allowed");
+        .assert_problem(405, "method_not_allowed");
     server
         .post(PATH, key, &batch(0))
         .await
-        .is_problem(415, "unsupported_media_type");
+        .assert_problem(415, "unsupported_media_type");
     let builder = request(&server, key, good.clone());
     Answer::of(builder.header("Accept", "application/json"))
         .await
-        .is_problem(406, "not_acceptable");
+        .assert_problem(406, "not_acceptable");
     let builder = request(&server, key, good.clone());
     Answer::of(builder.header("Content-Encoding", "br"))
         .await
-        .is_problem(415, "unsupported_encoding");
+        .assert_problem(415, "unsupported_encoding");
     let builder = request(&server, key, good.clone());
     Answer::of(builder.header("Content-Encoding", "gzip"))
         .await
-        .is_problem(400, "malformed_body");
+        .assert_problem(400, "malformed_body");
     Answer::of(request(&server, key, vec![b' '; 16 * 1024 * 1024 + 1]))
         .await
-        .is_problem(413, "body_too_large");
+        .assert_problem(413, "body_too_large");
     // 64 MiB of blank lines, and one byte.
     let bomb = zstd::encode_all(&vec![b'\n'; 64 * 1024 * 1024 + 1][..], 3).unwrap();
     let builder = request(&server, key, bomb);
     Answer::of(builder.header("Content-Encoding", "zstd"))
         .await
-        .is_problem(413, "body_too_large");
+        .assert_problem(413, "body_too_large");
     assert_eq!(lines(request(&server, key, "")).await, [] as [Value; 0]);
     assert_eq!(lines(request(&server, key, "\n\n")).await, [] as [Value; 0]);
     server.stop().await;

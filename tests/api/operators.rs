@@ -113,10 +113,10 @@ async fn health_and_metrics_are_served() {
     );
     Answer::of(operators.request(Method::GET, "/nothing"))
         .await
-        .is_problem(404, "not_found");
+        .assert_problem(404, "not_found");
     Answer::of(operators.request(Method::DELETE, "/admin/keys"))
         .await
-        .is_problem(405, "method_not_allowed");
+        .assert_problem(405, "method_not_allowed");
     operators.stop().await;
 }
 
@@ -161,7 +161,7 @@ async fn the_operators_api_accepts_only_its_token() {
     ] {
         Answer::of(operators.request(method.clone(), path))
             .await
-            .is_problem(401, "credential_missing");
+            .assert_problem(401, "credential_missing");
         for token in [
             "",
             "x",
@@ -170,7 +170,7 @@ async fn the_operators_api_accepts_only_its_token() {
         ] {
             Answer::of(operators.request(method.clone(), path).bearer_auth(token))
                 .await
-                .is_problem(401, "credential_invalid");
+                .assert_problem(401, "credential_invalid");
         }
     }
     let good = Answer::of(

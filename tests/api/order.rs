@@ -40,48 +40,48 @@ async fn the_first_of_many_faults_is_reported() {
     };
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(404, "not_found");
+        .assert_problem(404, "not_found");
     path = telemetry("ses_none");
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(405, "method_not_allowed");
+        .assert_problem(405, "method_not_allowed");
     method = Method::POST;
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(401, "credential_missing");
+        .assert_problem(401, "credential_missing");
     set(&mut headers, "Service-Key", &other.token);
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(403, "other_session");
+        .assert_problem(403, "other_session");
     set(&mut headers, "Service-Key", &server.keys.other);
     std::mem::swap(&mut path, &mut foreign);
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     set(&mut headers, "Service-Key", &server.keys.secret);
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(406, "not_acceptable");
+        .assert_problem(406, "not_acceptable");
     set(&mut headers, "Accept", "application/json");
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(415, "unsupported_media_type");
+        .assert_problem(415, "unsupported_media_type");
     set(&mut headers, "Content-Type", "application/json");
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(413, "body_too_large");
+        .assert_problem(413, "body_too_large");
     body = b"{".to_vec();
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(400, "malformed_json");
+        .assert_problem(400, "malformed_json");
     body = invalid.to_string().into_bytes();
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(422, "invalid_body");
+        .assert_problem(422, "invalid_body");
     body = conflicting.to_string().into_bytes();
     ask(&method, &path, &headers, &body)
         .await
-        .is_problem(409, "session_completed");
+        .assert_problem(409, "session_completed");
     server.stop().await;
 }
 
@@ -93,25 +93,25 @@ async fn a_stop_validates_the_session_before_the_rest_of_its_body() {
     server
         .post("/v1/sessions/stop", &other.token, &stop(&session.id))
         .await
-        .is_problem(403, "other_session");
+        .assert_problem(403, "other_session");
     server
         .post("/v1/sessions/stop", &other.token, &stop("x"))
         .await
-        .is_problem(403, "other_session");
+        .assert_problem(403, "other_session");
     server
         .post("/v1/sessions/stop", &server.keys.other, &stop(&session.id))
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     server
         .post("/v1/sessions/stop", &server.keys.secret, &stop(&session.id))
         .await
-        .is_problem(422, "invalid_body");
+        .assert_problem(422, "invalid_body");
     // A client key may not stop a session, for any id and any form of request.
     for id in [session.id.as_str(), other.id.as_str(), "x"] {
         server
             .post("/v1/sessions/stop", &server.keys.client, &stop(id))
             .await
-            .is_problem(403, "secret_key_required");
+            .assert_problem(403, "secret_key_required");
     }
     for path in [
         "/v1/sessions/stop",
@@ -126,7 +126,7 @@ async fn a_stop_validates_the_session_before_the_rest_of_its_body() {
             .body("{");
         Answer::of(request)
             .await
-            .is_problem(403, "secret_key_required");
+            .assert_problem(403, "secret_key_required");
     }
     server.stop().await;
 }

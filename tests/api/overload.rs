@@ -19,7 +19,7 @@ async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
     server
         .post(&telemetry(&session.id), &session.token, &batch(0))
         .await
-        .is_problem(429, "session_busy");
+        .assert_problem(429, "session_busy");
     assert_eq!(
         server
             .post(&telemetry(&other.id), &other.token, &batch(0))
@@ -48,7 +48,7 @@ async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
     server
         .post(&telemetry(&other.id), &other.token, &batch(1))
         .await
-        .is_problem(503, "overloaded");
+        .assert_problem(503, "overloaded");
     drop(whole);
     assert_eq!(
         server
@@ -94,7 +94,7 @@ async fn excess_batches_are_refused_before_the_body_is_read() {
     for _ in 0..EXCESS_BATCHES / 2 {
         let refused = answers.next().await.unwrap();
         assert_eq!(refused.header("retry-after"), "1");
-        refused.is_problem(503, "overloaded");
+        refused.assert_problem(503, "overloaded");
     }
     // The client sent no byte of the body, and yet gets an answer.
     let last = sessions.last().unwrap();
@@ -128,12 +128,12 @@ async fn sessions_are_refused_while_batches_are_refused() {
         .post("/v1/sessions/start", &server.keys.client, &start_body())
         .await;
     assert_eq!(refused.header("retry-after"), "1");
-    refused.is_problem(503, "overloaded");
+    refused.assert_problem(503, "overloaded");
     // A forbidden or malformed start is refused for that reason first.
     server
         .post("/v1/sessions/start", &session.token, &start_body())
         .await
-        .is_problem(403, "key_required");
+        .assert_problem(403, "key_required");
     // The client sent no byte of the body, and yet gets an answer.
     let head = format!(
         "POST /v1/sessions/start HTTP/1.1\r\nHost: x\r\nService-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n",
@@ -154,15 +154,15 @@ async fn a_stopping_service_refuses_new_requests() {
     server
         .post("/v1/sessions/start", &server.keys.client, &start_body())
         .await
-        .is_problem(503, "draining");
+        .assert_problem(503, "draining");
     server
         .post(&telemetry(&session.id), &session.token, &batch(0))
         .await
-        .is_problem(503, "draining");
+        .assert_problem(503, "draining");
     server
         .post("/v1/sessions/start", &server.keys.client, &json!({}))
         .await
-        .is_problem(422, "invalid_body");
+        .assert_problem(422, "invalid_body");
     let read = server
         .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
         .await;
@@ -190,7 +190,7 @@ async fn insights_in_progress_are_answered_while_the_service_stops() {
     server
         .get(&evidence, &server.keys.secret)
         .await
-        .is_problem(404, "not_scored");
+        .assert_problem(404, "not_scored");
     server.stop().await;
 }
 
@@ -209,13 +209,13 @@ async fn an_unavailable_store_is_reported() {
     ];
     for (path, body) in writes {
         let answer = server.post(path, &server.keys.secret, &body).await;
-        answer.is_problem(503, "store_unavailable");
+        answer.assert_problem(503, "store_unavailable");
     }
     let session = format!("/v1/sessions/{}", session.id);
     let reads = ["", "/insights", "/evidence"].map(|tail| format!("{session}{tail}"));
     for path in reads.iter().map(String::as_str).chain(["/v1/sessions"]) {
         let answer = server.get(path, &server.keys.secret).await;
-        answer.is_problem(503, "store_unavailable");
+        answer.assert_problem(503, "store_unavailable");
     }
     server.stop().await;
 }

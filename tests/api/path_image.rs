@@ -92,13 +92,13 @@ async fn a_wrong_signature_is_refused_for_any_session() {
     for wrong in wrong {
         get_image(&server, &wrong)
             .await
-            .is_problem(403, "forbidden");
+            .assert_problem(403, "forbidden");
     }
     // A key is not a signature.
     server
         .get(path, &server.keys.secret)
         .await
-        .is_problem(403, "forbidden");
+        .assert_problem(403, "forbidden");
     assert_eq!(get_image(&server, &good).await.status, 200);
     server.stop().await;
 }
@@ -121,7 +121,7 @@ async fn a_link_writes_a_bounded_number_of_lines_into_the_audit_log() {
             continue;
         }
         assert_eq!(answer.header("retry-after"), "1");
-        answer.is_problem(429, "rate_limited");
+        answer.assert_problem(429, "rate_limited");
     }
     assert!((2..5 * LINK_REQUESTS_BURST as usize).contains(&shown));
     assert_eq!(get_image(&server, &of_other).await.status, 200);

@@ -169,13 +169,13 @@ async fn an_erasure_removes_everything_and_identifies_no_person() {
     for session in [&gone, &live] {
         assert_eq!(reads(&server, &session.id).await, [404; 5]);
         for answer in changes(&server, session).await {
-            answer.is_problem(404, "session_not_found");
+            answer.assert_problem(404, "session_not_found");
         }
     }
     let picture = Answer::of(server.request(Method::GET, &image)).await;
-    picture.is_problem(404, "session_not_found");
+    picture.assert_problem(404, "session_not_found");
     let shown = server.get(&recorder, &server.keys.secret).await;
-    shown.is_problem(404, "recorder_not_found");
+    shown.assert_problem(404, "recorder_not_found");
     assert_eq!(read(&server, &other).await, 200);
     assert_eq!(listed(&server).await, 1);
     assert_eq!(server.service.registry().live(), 1, "the other session");
@@ -238,23 +238,25 @@ async fn a_pending_request_can_be_repeated_and_cancelled_but_not_changed() {
     another["suppress"] = true.into();
     submit(&server, &another)
         .await
-        .is_problem(422, "request_id_reused");
+        .assert_problem(422, "request_id_reused");
     for key in [&server.keys.other, &server.keys.live] {
         let path = format!("{REQUESTS}/e1");
         let stranger = server.get(&path, key).await;
-        stranger.is_problem(404, "privacy_request_not_found");
+        stranger.assert_problem(404, "privacy_request_not_found");
     }
     let client = server.post(REQUESTS, &server.keys.client, &erasure).await;
-    client.is_problem(403, "secret_key_required");
+    client.assert_problem(403, "secret_key_required");
     assert_eq!(delete(&server, "e1").await.status, 204);
     assert_eq!(show(&server, "e1").await.json["status"], "cancelled");
-    delete(&server, "e1").await.is_problem(409, "not_pending");
+    delete(&server, "e1")
+        .await
+        .assert_problem(409, "not_pending");
     delete(&server, "e2")
         .await
-        .is_problem(404, "privacy_request_not_found");
+        .assert_problem(404, "privacy_request_not_found");
     show(&server, "e2")
         .await
-        .is_problem(404, "privacy_request_not_found");
+        .assert_problem(404, "privacy_request_not_found");
     assert_eq!(read(&server, &session.id).await, 200);
     server.stop().await;
 }
@@ -281,7 +283,7 @@ async fn each_field_of_a_privacy_request_is_validated() {
         let mut body = good.clone();
         body[&pointer[1..]] = value;
         let answer = submit(&server, &body).await;
-        answer.is_problem(422, "invalid_body");
+        answer.assert_problem(422, "invalid_body");
         assert_eq!(answer.json["errors"][0]["pointer"], pointer, "{answer:?}");
     }
     for (pointer, subject) in [
@@ -290,14 +292,14 @@ async fn each_field_of_a_privacy_request_is_validated() {
         ("/subject/more", json!({ "deliveryId": "a", "more": 1 })),
     ] {
         let answer = submit(&server, &body("r1", "access", subject)).await;
-        answer.is_problem(422, "invalid_body");
+        answer.assert_problem(422, "invalid_body");
         assert_eq!(answer.json["errors"][0]["pointer"], pointer, "{answer:?}");
     }
     let mut suppressing = body("r1", "erasure", json!({ "deliveryId": "a" }));
     suppressing["suppress"] = true.into();
     submit(&server, &suppressing)
         .await
-        .is_problem(422, "invalid_body");
+        .assert_problem(422, "invalid_body");
     for path in [
         format!("{REQUESTS}?status=done"),
         format!("{REQUESTS}?cursor=x"),
@@ -307,7 +309,7 @@ async fn each_field_of_a_privacy_request_is_validated() {
         format!("{REQUESTS}?more=1"),
     ] {
         let answer = server.get(&path, &server.keys.secret).await;
-        answer.is_problem(422, "invalid_parameter");
+        answer.assert_problem(422, "invalid_parameter");
     }
     server.stop().await;
 }
@@ -365,15 +367,15 @@ async fn a_restricted_session_is_frozen_until_it_is_released() {
     for frozen in [&session, &live] {
         assert_eq!(reads(&server, &frozen.id).await, [404; 5]);
         for answer in changes(&server, frozen).await {
-            answer.is_problem(409, "restricted");
+            answer.assert_problem(409, "restricted");
         }
     }
     assert_eq!(listed(&server).await, 0);
     let picture = Answer::of(server.request(Method::GET, &image)).await;
-    picture.is_problem(404, "session_not_found");
+    picture.assert_problem(404, "session_not_found");
     start_as(&server, "rider-1", "order-9")
         .await
-        .is_problem(409, "restricted");
+        .assert_problem(409, "restricted");
 
     let release = body("r2", "release", json!({ "externalRiderId": "rider-1" }));
     perform(&server, &release).await;
@@ -419,9 +421,9 @@ async fn a_suppressed_courier_starts_nothing_until_released() {
     perform(&server, &suppression).await;
     start_as(&server, "rider-1", "order-1")
         .await
-        .is_problem(403, "suppressed");
+        .assert_problem(403, "suppressed");
     assert_eq!(start_as(&server, "rider-2", "order-1").await.status, 201);
-    push(&server, &link).await.is_problem(403, "suppressed");
+    push(&server, &link).await.assert_problem(403, "suppressed");
     perform(
         &server,
         &body("r2", "release", json!({ "externalRiderId": "rider-1" })),

@@ -189,14 +189,14 @@ async fn every_fault_returns_a_problem() {
             .header("Content-Type", media_type)
             .header("Accept", accept)
             .body(body);
-        Answer::of(request).await.is_problem(status, code);
+        Answer::of(request).await.assert_problem(status, code);
     }
     let request = server
         .request(Method::POST, &path)
         .header("Service-Key", &session.token);
     let answer = Answer::of(request.header("Content-Type", MEDIA_TYPE).body(bad)).await;
     assert_eq!(
-        answer.is_problem(422, "invalid_body").faults(),
+        answer.assert_problem(422, "invalid_body").faults(),
         ["/samples/0/hPa"]
     );
     server.stop().await;

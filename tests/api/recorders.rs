@@ -97,15 +97,15 @@ async fn a_recorder_is_created_shown_and_removed() {
     let path = format!("/v1/recorders/{}", recorder.id);
     for key in [&server.keys.other, &server.keys.live] {
         let other = server.get(&path, key).await;
-        other.is_problem(404, "recorder_not_found");
+        other.assert_problem(404, "recorder_not_found");
     }
     let client = server.get(&path, &server.keys.client).await;
-    client.is_problem(403, "secret_key_required");
+    client.assert_problem(403, "secret_key_required");
     let remove = || server.request(Method::DELETE, &path);
     let removed = Answer::of(remove().header("Service-Key", &server.keys.secret)).await;
     assert_eq!(removed.status, 204);
     let again = Answer::of(remove().header("Service-Key", &server.keys.secret)).await;
-    again.is_problem(404, "recorder_not_found");
+    again.assert_problem(404, "recorder_not_found");
     server.stop().await;
 }
 
@@ -126,7 +126,10 @@ async fn every_field_of_a_recorder_request_is_validated() {
         let answer = server
             .post("/v1/recorders", &server.keys.secret, &body)
             .await;
-        assert_eq!(answer.is_problem(422, "invalid_body").faults(), [pointer]);
+        assert_eq!(
+            answer.assert_problem(422, "invalid_body").faults(),
+            [pointer]
+        );
     }
     let point = json!({ "lat": 51.38, "lng": -2.36 });
     let mut unknown = body();
@@ -140,7 +143,7 @@ async fn every_field_of_a_recorder_request_is_validated() {
         .post("/v1/recorders", &server.keys.secret, &unknown)
         .await;
     assert_eq!(
-        answer.is_problem(422, "invalid_body").faults(),
+        answer.assert_problem(422, "invalid_body").faults(),
         [
             "/address/more",
             "/address/entrance/name",
@@ -260,7 +263,7 @@ async fn invalid_app_payloads_are_refused() {
         ("gpslogger", "lat=1&lon=2", 422, "invalid_body"),
     ] {
         let answer = push(&server, &recorder, app, body.to_owned()).await;
-        answer.is_problem(status, code);
+        answer.assert_problem(status, code);
         let faults: &[&str] = match (app, status) {
             (_, 400) => &[],
             ("sensor-logger", _) => &[""],
@@ -272,7 +275,7 @@ async fn invalid_app_payloads_are_refused() {
     for app in ["traccar", "gpslogger"] {
         let path = format!("{}/{app}?lat=1&lon=2", recorder.link);
         let answer = Answer::of(server.request(Method::GET, &path)).await;
-        answer.is_problem(422, "invalid_body");
+        answer.assert_problem(422, "invalid_body");
         assert_eq!(answer.json["errors"][0]["parameter"], "timestamp");
     }
     assert_eq!(show(&server, &recorder).await["sessionId"], Value::Null);
@@ -306,12 +309,12 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
             ("gpslogger", "lat=1&lon=2&timestamp=1698501144"),
         ] {
             let answer = push(&server, recorder, app, body.to_owned()).await;
-            answer.is_problem(401, "credential_invalid");
+            answer.assert_problem(401, "credential_invalid");
         }
         // The credential is checked before the body.
         for app in ["traccar", "owntracks", "overland"] {
             let answer = push(&server, recorder, app, "{".to_owned()).await;
-            answer.is_problem(401, "credential_invalid");
+            answer.assert_problem(401, "credential_invalid");
         }
         for body in [r#"{"payload":[]}"#, "{"] {
             let answer = push(&server, recorder, "sensor-logger", body.to_owned()).await;
@@ -324,7 +327,7 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
             assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
         }
         let page = Answer::of(server.request(Method::GET, &recorder.link)).await;
-        page.is_problem(401, "credential_invalid");
+        page.assert_problem(401, "credential_invalid");
     }
     server.stop().await;
 }

@@ -144,18 +144,18 @@ async fn the_role_is_checked_after_the_credential_and_before_the_object() {
             .header("Content-Type", "text/plain");
         Answer::of(request.body("{"))
             .await
-            .is_problem(403, "role_forbidden");
+            .assert_problem(403, "role_forbidden");
     }
     for (method, path, status, code) in [
         (Method::POST, "/v1/nothing", 404, "not_found"),
         (Method::PUT, "/v1/sessions", 405, "method_not_allowed"),
     ] {
         let request = server.request(method, path).header("Service-Key", &viewer);
-        Answer::of(request).await.is_problem(status, code);
+        Answer::of(request).await.assert_problem(status, code);
     }
     let body = start_body();
     let typo = server.post("/v1/sessions/start", &viewer[1..], &body).await;
-    typo.is_problem(401, "credential_invalid");
+    typo.assert_problem(401, "credential_invalid");
     server.stop().await;
 }
 

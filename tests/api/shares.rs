@@ -113,7 +113,7 @@ async fn an_announced_but_unsent_body_uses_no_bytes() {
             .await;
         let refused = server.post(&path, &session.token, &batch(9)).await;
         assert_eq!(refused.header("retry-after"), "1");
-        refused.is_problem(429, "session_busy");
+        refused.assert_problem(429, "session_busy");
         neighbour.assert_served(&server).await;
         drop(open);
         wait_until(async || server.service.bodies_in_flight() == 0).await;
@@ -180,7 +180,7 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
             .body(body);
         Answer::of(request)
             .await
-            .is_problem(429, "tenant_in_flight_bytes");
+            .assert_problem(429, "tenant_in_flight_bytes");
         neighbour.assert_served(&server).await;
     }
     server.stop().await;
@@ -275,12 +275,12 @@ async fn concurrent_requests_are_limited_per_tenant() {
             .post(&telemetry(&sessions[0].id), key, &batch(9))
             .await;
         assert_eq!(refused.header("retry-after"), "1");
-        refused.is_problem(429, "tenant_requests");
+        refused.assert_problem(429, "tenant_requests");
     }
     let listed = server.get("/v1/sessions", &server.keys.secret).await;
-    listed.is_problem(429, "tenant_requests");
+    listed.assert_problem(429, "tenant_requests");
     let drawn = Answer::of(server.request(Method::GET, &image)).await;
-    drawn.is_problem(429, "tenant_requests");
+    drawn.assert_problem(429, "tenant_requests");
     neighbour.assert_served(&server).await;
     drop(open);
     wait_until(async || server.service.bodies_in_flight() == 0).await;
@@ -355,7 +355,7 @@ async fn live_sessions_are_limited_per_tenant() {
     }
     let refused = start(client, "parcel-3").await;
     assert_eq!(refused.header("retry-after"), "1");
-    refused.is_problem(429, "tenant_live_sessions");
+    refused.assert_problem(429, "tenant_live_sessions");
     // A repeated start gets the same answer; other organizations can start sessions.
     let again = start(client, "parcel-0").await;
     assert_eq!((again.status, Some(&again.json)), (201, first.as_ref()));
@@ -383,7 +383,7 @@ async fn stored_telemetry_is_rate_limited_per_tenant() {
     };
     // The size of a batch is known once it is stored, so one batch may exceed the rate.
     assert_eq!(send(0).await.status, 202);
-    send(1).await.is_problem(429, "tenant_stored_bytes");
+    send(1).await.assert_problem(429, "tenant_stored_bytes");
     let other = server
         .post("/v1/sessions/start", &server.keys.other, &start_body())
         .await;
@@ -412,7 +412,7 @@ async fn session_starts_and_pod_changes_are_rate_limited_per_tenant() {
         let answer = start(&server.keys.client).await;
         if answer.status == 429 {
             assert_eq!(answer.header("retry-after"), "1");
-            answer.is_problem(429, "tenant_session_starts");
+            answer.assert_problem(429, "tenant_session_starts");
         }
         statuses.push(answer.status);
     }
@@ -431,7 +431,7 @@ async fn session_starts_and_pod_changes_are_rate_limited_per_tenant() {
         let path = format!("/v1/sessions/{id}/pod");
         let answer = server.post(&path, key, &pod).await;
         if answer.status == 429 {
-            answer.is_problem(429, "tenant_pod_changes");
+            answer.assert_problem(429, "tenant_pod_changes");
             refused += 1;
         }
     }

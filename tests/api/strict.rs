@@ -80,7 +80,7 @@ async fn an_unknown_parameter_is_reported_after_a_malformed_body() {
                 .body("{");
             let answer = Answer::of(request).await;
             assert_eq!(answer.status, status, "{path}: {answer:?}");
-            answer.is_problem(status, code);
+            answer.assert_problem(status, code);
         }
     }
     server.stop().await;

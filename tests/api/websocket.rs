@@ -287,25 +287,27 @@ async fn the_upgrade_is_checked_like_any_request() {
     let nonce = "dGhlIHNhbXBsZSBub25jZQ==";
     Answer::of(upgrade(&other.token, "13", nonce))
         .await
-        .is_problem(403, "other_session");
+        .assert_problem(403, "other_session");
     Answer::of(upgrade(&server.keys.other, "13", nonce))
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     Answer::of(upgrade("pk_sandbox_x", "13", nonce))
         .await
-        .is_problem(401, "credential_invalid");
+        .assert_problem(401, "credential_invalid");
     let old = Answer::of(upgrade(&session.token, "8", nonce)).await;
     assert_eq!(
-        old.is_problem(426, "upgrade_required")
+        old.assert_problem(426, "upgrade_required")
             .header("sec-websocket-version"),
         "13"
     );
     Answer::of(upgrade(&session.token, "13", "short"))
         .await
-        .is_problem(400, "bad_request");
+        .assert_problem(400, "bad_request");
     let plain = server.get(&path, &session.token).await;
     assert_eq!(
-        plain.is_problem(426, "upgrade_required").header("upgrade"),
+        plain
+            .assert_problem(426, "upgrade_required")
+            .header("upgrade"),
         "websocket"
     );
     let mut phones = Vec::new();
@@ -314,13 +316,13 @@ async fn the_upgrade_is_checked_like_any_request() {
     }
     Answer::of(upgrade(&session.token, "13", nonce))
         .await
-        .is_problem(429, "too_many_streams");
+        .assert_problem(429, "too_many_streams");
     Phone::connect(&server, &other, &other.token).await;
     drop(phones);
     server.service.drain().await;
     Answer::of(upgrade(&session.token, "13", nonce))
         .await
-        .is_problem(503, "draining");
+        .assert_problem(503, "draining");
     server.stop().await;
 }
 

@@ -289,20 +289,18 @@ impl Intake {
             lng: location.lng,
         });
         let (accuracy_m, accuracy_known) = Fix::accuracy(location.accuracy_m);
-        let accuracy = (accuracy_m, accuracy_known);
-        let reported = &mut self.reported_speed;
-        let speed_mps = reported.trusted(location.speed_mps, place, accuracy);
-        let fix = Fix {
+        let mut fix = Fix {
             t_ms: location.t_ms,
             place,
             accuracy_m,
             accuracy_known,
-            speed_mps,
+            speed_mps: location.speed_mps,
             bearing_deg: location.bearing_deg,
             altitude_m: location.altitude_m,
             mock: location.mock,
             provider: location.provider,
         };
+        fix.speed_mps = self.reported_speed.trusted(&fix);
         if let Some(slot) = self.slot_at(location.t_ms) {
             slot.take_fix(fix);
         }

@@ -15,7 +15,7 @@ pub struct Answer {
     /// The status code.
     pub status: u16,
     /// Whether the response had a `Retry-After` header.
-    pub retry_after: bool,
+    pub has_retry_after: bool,
     /// The response body.
     pub body: Vec<u8>,
 }
@@ -128,7 +128,7 @@ impl Connection {
 /// The parsed head of a response.
 struct Head {
     status: u16,
-    retry_after: bool,
+    has_retry_after: bool,
     content_bytes: usize,
     is_chunked: bool,
     /// Whether the server closes the connection after this response.
@@ -169,7 +169,7 @@ async fn read_answer(
 fn answer_of(head: &Head, body: Vec<u8>) -> Answer {
     Answer {
         status: head.status,
-        retry_after: head.retry_after,
+        has_retry_after: head.has_retry_after,
         body,
     }
 }
@@ -223,7 +223,7 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         .parse()?;
     let mut parsed = Head {
         status,
-        retry_after: false,
+        has_retry_after: false,
         content_bytes: 0,
         is_chunked: false,
         is_last: false,
@@ -236,7 +236,7 @@ fn parse_head(head: &[u8]) -> anyhow::Result<Head> {
         if name.eq_ignore_ascii_case("content-length") {
             parsed.content_bytes = value.parse()?;
         } else if name.eq_ignore_ascii_case("retry-after") {
-            parsed.retry_after = true;
+            parsed.has_retry_after = true;
         } else if name.eq_ignore_ascii_case("connection") {
             parsed.is_last = value.eq_ignore_ascii_case("close");
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(
             (
                 head.status,
-                head.retry_after,
+                head.has_retry_after,
                 head.content_bytes,
                 head.is_last
             ),

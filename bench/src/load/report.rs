@@ -59,7 +59,7 @@ impl Counts {
     pub fn answer(&mut self, answer: &super::http::Answer) {
         *self.by_status.entry(answer.status).or_default() += 1;
         if matches!(answer.status, 429 | 503) {
-            let refused = if answer.retry_after {
+            let refused = if answer.has_retry_after {
                 &mut self.refused_with_retry_after
             } else {
                 &mut self.refused_without_retry_after

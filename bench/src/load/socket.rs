@@ -81,7 +81,7 @@ impl Socket {
             };
             let answer = Answer {
                 status,
-                retry_after: true,
+                has_retry_after: true,
                 body,
             };
             return Ok((answer, self));

@@ -204,7 +204,7 @@ impl Sender {
             }
             answers.push(Answer {
                 status,
-                retry_after: false,
+                has_retry_after: false,
                 body: Vec::new(),
             });
         }

@@ -37,7 +37,7 @@ fn text(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> String {
 
 async fn refused(server: &Server, path: &str, status: u16, code: &str) {
     let answer = Answer::of(server.request(Method::GET, path)).await;
-    answer.is_problem(status, code);
+    answer.assert_problem(status, code);
 }
 
 /// Returns the link of the only request in the list.
@@ -201,16 +201,16 @@ async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day()
     server
         .get(before, &server.keys.secret)
         .await
-        .is_problem(403, "forbidden");
+        .assert_problem(403, "forbidden");
     let refused_request = server
         .request(Method::GET, &path)
         .header("Accept", "application/json");
     Answer::of(refused_request)
         .await
-        .is_problem(406, "not_acceptable");
+        .assert_problem(406, "not_acceptable");
     let more = format!("{path}&more=1");
     let answer = Answer::of(server.request(Method::GET, &more)).await;
-    let faults = answer.is_problem(422, "invalid_parameter").faults();
+    let faults = answer.assert_problem(422, "invalid_parameter").faults();
     assert_eq!(faults, ["more"]);
     // The other tenant's request of the same id has another link.
     let mut others = Value::Null;

@@ -120,7 +120,7 @@ async fn a_damaged_session_that_is_held_cannot_be_erased() {
     damage(&server, b's', &session.id).await;
     for subject in subjects(&session.id) {
         let refused = submit(&server, &body("e1", "erasure", subject)).await;
-        refused.is_problem(409, "legal_hold");
+        refused.assert_problem(409, "legal_hold");
     }
     server.stop().await;
 }

@@ -49,10 +49,10 @@ async fn a_held_session_cannot_be_erased_until_the_hold_is_released() {
         ("e3", json!({ "deliveryId": "order-1" })),
     ] {
         let refused = submit(&server, &body(id, "erasure", subject)).await;
-        refused.is_problem(409, "legal_hold");
+        refused.assert_problem(409, "legal_hold");
         show(&server, id)
             .await
-            .is_problem(404, "privacy_request_not_found");
+            .assert_problem(404, "privacy_request_not_found");
     }
     let others = body("e4", "erasure", json!({ "externalRiderId": "rider-2" }));
     perform(&server, &others).await;
@@ -64,10 +64,10 @@ async fn a_held_session_cannot_be_erased_until_the_hold_is_released() {
     server
         .get(&path, &mark)
         .await
-        .is_problem(403, "secret_key_required");
+        .assert_problem(403, "secret_key_required");
     hold(&server, Method::PUT, "ses_none")
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     let released = hold(&server, Method::DELETE, &held.id).await;
     assert_eq!((released.status, &released.json), (200, &empty));
     let erasure = body("e2", "erasure", json!({ "externalRiderId": "rider-1" }));
@@ -75,7 +75,7 @@ async fn a_held_session_cannot_be_erased_until_the_hold_is_released() {
     assert_eq!(read(&server, &held.id).await, 404);
     hold(&server, Method::PUT, &held.id)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     server.stop().await;
 }
 
@@ -146,7 +146,7 @@ async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
     assert_eq!(read(&server, &late.id).await, 404);
     hold(&server, Method::PUT, &late.id)
         .await
-        .is_problem(404, "session_not_found");
+        .assert_problem(404, "session_not_found");
     completed(&server, "e2").await;
     assert_eq!(listed(&server).await, 0);
     let again = start_as(&server, "rider-1", "order-9").await;
@@ -236,13 +236,13 @@ async fn an_organization_has_a_bounded_number_of_marks() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let refused = hold(&server, Method::PUT, &free.id).await;
-    refused.is_problem(409, "privacy_limit");
+    refused.assert_problem(409, "privacy_limit");
     assert_eq!(hold(&server, Method::PUT, &held.id).await.status, 200);
     let subject = json!({ "sessionId": free.id });
     let restriction = body("r1", "restriction", subject.clone());
     submit(&server, &restriction)
         .await
-        .is_problem(409, "privacy_limit");
+        .assert_problem(409, "privacy_limit");
     perform(&server, &body("r2", "release", subject.clone())).await;
     perform(&server, &body("e1", "erasure", subject)).await;
 

@@ -92,14 +92,14 @@ async fn a_hold_of_a_session_that_is_being_removed_is_not_acknowledged() {
     let (server, session) =
         server_with_removal(json!({ "insightDays": 9 }), "insight", Step::Decided).await;
     let waiting = hold(&server, Method::PUT, &session.id).await;
-    waiting.is_problem(503, "overloaded");
+    waiting.assert_problem(503, "overloaded");
     let shown = hold(&server, Method::GET, &session.id).await;
     assert_eq!(shown.json, json!({ "held": false }));
     // The mark of the hold came too late.
     assert_eq!(finish(&server).await.sessions, 1);
     assert_eq!(read(&server, &session.id).await, 404);
     let gone = hold(&server, Method::PUT, &session.id).await;
-    gone.is_problem(404, "session_not_found");
+    gone.assert_problem(404, "session_not_found");
     // The mark of the hold is removed, too, because it could not be released any more.
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
     let marks = server.store.documents(marks, None, 10).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_removal_that_was_interrupted_is_finished_without_the_lists() {
     assert!(server.store.find(left_id).await.unwrap().is_some());
     // The process has stored the removal, so the session can no longer be put under a hold.
     let waiting = hold(&server, Method::PUT, &left.id).await;
-    waiting.is_problem(503, "overloaded");
+    waiting.assert_problem(503, "overloaded");
     unlist(&server, left_id).await;
     assert_eq!(sweep(&server).await, Swept::default());
 

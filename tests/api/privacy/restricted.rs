@@ -26,12 +26,14 @@ async fn a_fault_is_reported_before_the_restriction() {
         };
         ask("text/plain", "{}")
             .await
-            .is_problem(415, "unsupported_media_type");
+            .assert_problem(415, "unsupported_media_type");
         let json = "application/json";
         let large = " ".repeat(1024 * 1024 + 1);
-        ask(json, &large).await.is_problem(413, "body_too_large");
-        ask(json, "{").await.is_problem(400, "malformed_json");
-        ask(json, invalid).await.is_problem(422, "invalid_body");
+        ask(json, &large)
+            .await
+            .assert_problem(413, "body_too_large");
+        ask(json, "{").await.assert_problem(400, "malformed_json");
+        ask(json, invalid).await.assert_problem(422, "invalid_body");
     }
     let review = json!({ "state": "reviewed" }).to_string();
     for (path, body, status, code) in [
@@ -44,7 +46,7 @@ async fn a_fault_is_reported_before_the_restriction() {
             .header("Service-Key", &server.keys.secret)
             .header("Content-Type", "application/json");
         let answer = Answer::of(request.body(body)).await;
-        answer.is_problem(status, code);
+        answer.assert_problem(status, code);
     }
     server.stop().await;
 }
@@ -68,14 +70,14 @@ async fn a_repeated_start_of_a_suppressed_courier_gets_the_same_answer() {
     let mut erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
     erasure["suppress"] = true.into();
     perform(&server, &erasure).await;
-    start("twice").await.is_problem(403, "suppressed");
+    start("twice").await.assert_problem(403, "suppressed");
     let again = start("once").await;
     assert_eq!((again.status, &again.text), (201, &first.text));
 
     let mut restriction = body("r1", "restriction", json!({ "externalRiderId": "rider-1" }));
     restriction["suppress"] = true.into();
     perform(&server, &restriction).await;
-    start("once").await.is_problem(403, "suppressed");
+    start("once").await.assert_problem(403, "suppressed");
     server.stop().await;
 }
 

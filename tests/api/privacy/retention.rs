@@ -67,7 +67,7 @@ async fn a_retention_is_chosen_within_the_bounds() {
         (json!({ "imageDays": 30 }), "/imageDays"),
     ] {
         let refused = choose(&server, body).await;
-        refused.is_problem(422, "invalid_body");
+        refused.assert_problem(422, "invalid_body");
         assert_eq!(refused.json["errors"][0]["pointer"], pointer, "{refused:?}");
     }
     let chosen = choose(
@@ -114,11 +114,11 @@ async fn an_insight_stays_readable_without_its_telemetry() {
     server
         .get(&image, "")
         .await
-        .is_problem(410, "telemetry_expired");
+        .assert_problem(410, "telemetry_expired");
     let pod = json!({ "type": "note", "url": "https://pod.example/late" });
     let path = format!("/v1/sessions/{}/pod", session.id);
     let late = server.post(&path, &server.keys.secret, &pod).await;
-    late.is_problem(409, "session_completed");
+    late.assert_problem(409, "session_completed");
 
     server.clock.advance_min(18 * DAY_MIN);
     assert_eq!(sweep(&server).await.sessions, 1);

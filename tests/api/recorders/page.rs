@@ -31,7 +31,7 @@ async fn the_page_has_its_own_files_and_no_others() {
         assert!(!file.text.contains("://"), "{path} names another origin");
     }
     let unknown = Answer::of(server.request(Method::GET, "/phone/phone-0.js")).await;
-    unknown.is_problem(404, "not_found");
+    unknown.assert_problem(404, "not_found");
     server.stop().await;
 }
 
@@ -75,6 +75,6 @@ async fn the_link_gives_the_state_and_the_insight_without_suspicion() {
     }
     server.clock.advance_min(2 * 24 * 60);
     let expired = status().await;
-    expired.is_problem(401, "credential_invalid");
+    expired.assert_problem(401, "credential_invalid");
     server.stop().await;
 }

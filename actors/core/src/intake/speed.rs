@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::geo::Place;
+use crate::window::Fix;
 
 /// The distance, in metres and in addition to both accuracies, from the first fix with a reported
 /// speed of 0. A phone that reports only 0 has moved if it is farther away: the drift of a parked
@@ -26,16 +27,11 @@ pub(super) struct ReportedSpeed {
 }
 
 impl ReportedSpeed {
-    /// Returns the speed of the next fix if the reported value can be trusted.
-    pub(super) fn trusted(
-        &mut self,
-        reported_mps: Option<f32>,
-        place: Place,
-        (accuracy_m, accuracy_known): (f32, bool),
-    ) -> Option<f32> {
-        let reported_mps = reported_mps?;
+    /// Returns the reported speed of the next fix if it can be trusted.
+    pub(super) fn trusted(&mut self, fix: &Fix) -> Option<f32> {
+        let reported_mps = fix.speed_mps?;
         // An app that passes on no accuracy fills in what its platform left out.
-        self.is_unknown_as_zero |= !accuracy_known && !self.has_reported;
+        self.is_unknown_as_zero |= !fix.accuracy_known && !self.has_reported;
         if reported_mps > 0.0 {
             *self = Self {
                 has_reported: true,
@@ -44,11 +40,13 @@ impl ReportedSpeed {
         } else if !self.has_reported {
             // A receiver that has just started may be off by a kilometre, within which any drive
             // would look like rest.
-            let is_far_better = |&(_, from_m): &(Place, f32)| EXACTER_TIMES * accuracy_m < from_m;
+            let is_far_better =
+                |&(_, from_m): &(Place, f32)| EXACTER_TIMES * fix.accuracy_m < from_m;
             let since = self.since.filter(|since| !is_far_better(since));
-            let (from, from_m) = since.unwrap_or((place, accuracy_m));
+            let (from, from_m) = since.unwrap_or((fix.place, fix.accuracy_m));
             self.since = Some((from, from_m));
-            self.is_unknown_as_zero |= from.distance_m(place) > MOVED_M + from_m + accuracy_m;
+            self.is_unknown_as_zero |=
+                from.distance_m(fix.place) > MOVED_M + from_m + fix.accuracy_m;
         }
         (!self.is_unknown_as_zero).then_some(reported_mps)
     }
@@ -58,21 +56,39 @@ impl ReportedSpeed {
 mod tests {
     use super::*;
 
-    fn at(east_m: f32) -> Place {
-        Place {
-            east_m,
-            north_m: 0.0,
-        }
+    /// Returns the speed that is trusted of a fix with a reported speed, metres to the east of the
+    /// first, and with a reported accuracy in metres.
+    fn trusted(
+        speed: &mut ReportedSpeed,
+        speed_mps: Option<f32>,
+        east_m: f32,
+        reported_accuracy_m: Option<f32>,
+    ) -> Option<f32> {
+        let (accuracy_m, accuracy_known) = Fix::accuracy(reported_accuracy_m);
+        speed.trusted(&Fix {
+            t_ms: 0,
+            place: Place {
+                east_m,
+                north_m: 0.0,
+            },
+            accuracy_m,
+            accuracy_known,
+            speed_mps,
+            bearing_deg: None,
+            altitude_m: None,
+            mock: false,
+            provider: None,
+        })
     }
 
     #[test]
     fn a_zero_speed_is_trusted_only_at_rest() {
         let mut speed = ReportedSpeed::default();
-        assert_eq!(speed.trusted(Some(0.0), at(0.0), (5.0, true)), Some(0.0));
-        assert_eq!(speed.trusted(Some(0.0), at(34.0), (5.0, true)), Some(0.0));
-        assert_eq!(speed.trusted(Some(0.0), at(36.0), (5.0, true)), None);
-        assert_eq!(speed.trusted(Some(0.0), at(36.0), (5.0, true)), None);
-        assert_eq!(speed.trusted(None, at(36.0), (5.0, true)), None);
+        assert_eq!(trusted(&mut speed, Some(0.0), 0.0, Some(5.0)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 34.0, Some(5.0)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 36.0, Some(5.0)), None);
+        assert_eq!(trusted(&mut speed, Some(0.0), 36.0, Some(5.0)), None);
+        assert_eq!(trusted(&mut speed, None, 36.0, Some(5.0)), None);
     }
 
     /// The first fixes come from a cell, with an accuracy of 1,400 m, and the exact ones begin when the
@@ -81,34 +97,31 @@ mod tests {
     fn a_zero_speed_is_not_trusted_after_a_cold_start() {
         let mut speed = ReportedSpeed::default();
         assert_eq!(
-            speed.trusted(Some(0.0), at(0.0), (1_414.0, true)),
+            trusted(&mut speed, Some(0.0), 0.0, Some(1_414.0)),
             Some(0.0)
         );
-        assert_eq!(speed.trusted(Some(0.0), at(300.0), (5.0, true)), Some(0.0));
-        assert_eq!(speed.trusted(Some(0.0), at(334.0), (5.0, true)), Some(0.0));
-        assert_eq!(speed.trusted(Some(0.0), at(336.0), (5.0, true)), None);
+        assert_eq!(trusted(&mut speed, Some(0.0), 300.0, Some(5.0)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 334.0, Some(5.0)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 336.0, Some(5.0)), None);
     }
 
     /// An app passes on places only and fills in a speed of 0, also in a moving vehicle.
     #[test]
     fn a_zero_speed_without_an_accuracy_is_not_trusted() {
         let mut speed = ReportedSpeed::default();
-        assert_eq!(speed.trusted(Some(0.0), at(0.0), (20.0, false)), None);
-        assert_eq!(speed.trusted(Some(0.0), at(10.0), (20.0, false)), None);
+        assert_eq!(trusted(&mut speed, Some(0.0), 0.0, None), None);
+        assert_eq!(trusted(&mut speed, Some(0.0), 10.0, None), None);
         // A tracker measures the speed, and stands at a light.
-        assert_eq!(speed.trusted(Some(7.0), at(99.0), (20.0, false)), Some(7.0));
-        assert_eq!(
-            speed.trusted(Some(0.0), at(150.0), (20.0, false)),
-            Some(0.0)
-        );
+        assert_eq!(trusted(&mut speed, Some(7.0), 99.0, None), Some(7.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 150.0, None), Some(0.0));
     }
 
     #[test]
     fn a_phone_that_reported_a_speed_is_trusted_at_rest() {
         let mut speed = ReportedSpeed::default();
-        assert_eq!(speed.trusted(Some(0.0), at(0.0), (5.0, true)), Some(0.0));
-        assert_eq!(speed.trusted(Some(0.0), at(90.0), (5.0, true)), None);
-        assert_eq!(speed.trusted(Some(7.0), at(99.0), (5.0, true)), Some(7.0));
-        assert_eq!(speed.trusted(Some(0.0), at(400.0), (5.0, true)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 0.0, Some(5.0)), Some(0.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 90.0, Some(5.0)), None);
+        assert_eq!(trusted(&mut speed, Some(7.0), 99.0, Some(5.0)), Some(7.0));
+        assert_eq!(trusted(&mut speed, Some(0.0), 400.0, Some(5.0)), Some(0.0));
     }
 }

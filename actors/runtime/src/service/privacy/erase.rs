@@ -130,19 +130,10 @@ pub(super) async fn has_held(
     until: TimestampMs,
     is_held: impl Fn(SessionId) -> bool,
 ) -> StoreResult<bool> {
-    let mut after = None;
-    loop {
-        let (ids, next) = listed(store, tenant, subject, until, after, STEP_ROWS).await?;
-        if ids.iter().any(|id| is_held(*id)) {
-            return Ok(true);
-        }
-        match next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    let damaged = store.damaged_sessions(tenant, subject, until).await?;
-    Ok(damaged.iter().any(|id| is_held(*id)))
+    // With the opposite condition, the first page lists the held sessions.
+    let is_free = |id| !is_held(id);
+    let (held, _) = first_free_page(store, tenant, subject, until, STEP_ROWS, is_free).await?;
+    Ok(!held.is_empty())
 }
 
 /// Counts the data of a session.
