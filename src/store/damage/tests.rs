@@ -180,6 +180,20 @@ async fn a_damaged_session_does_not_hide_others_in_lists() {
 }
 
 #[tokio::test]
+async fn damaged_sessions_hide_neither_the_newest_time_nor_their_number() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let session_id = start(&store, 1).await;
+    end(&store, session_id).await;
+    let newest = store.newest_time().await.unwrap();
+    assert!(newest >= Some(session_id.made_at()), "{newest:?}");
+    for table in *b"sc" {
+        assert_eq!(break_rows(&store, vec![table]), 1);
+    }
+    assert_eq!(store.newest_time().await.unwrap(), newest);
+    assert_eq!(store.completed_sessions(9).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn a_sweep_removes_damaged_sessions_too() {
     for table in *b"secnmvpy" {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
