@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use actix_web::web::Data;
 use anyhow::{Context, anyhow};
 use futures_util::future::join_all;
 use porchlight_actors::registry::DEFER_FROM_BATCHES_PER_SEC;
@@ -20,16 +21,17 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
+use porchlight_http::State;
 use porchlight_http::serve::Connections;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_observe::chain;
 use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
-use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX};
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_KEY_USES_MS_MAX, DRAIN_MS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
@@ -121,6 +123,8 @@ impl Shutdown {
 /// A running service.
 struct App {
     service: Service,
+    /// The state of the public API.
+    api: Data<State>,
     webhooks: Webhooks,
     store: OpenStore,
     bound: BoundAddresses,
@@ -152,10 +156,8 @@ impl App {
             &late_service,
         )?;
         if node.is_none() {
-            let sessions = service
-                .recover()
-                .await
-                .context("the state of the previous process cannot be read")?;
+            let recovered = service.recover().await;
+            let sessions = recovered.context("the state of the previous process cannot be read")?;
             tracing::info!(sessions, "sessions recovered");
         }
         start_privacy(&config, &service, &webhooks, &secrets).await?;
@@ -171,19 +173,19 @@ impl App {
             &secrets,
             map,
         )?;
+        let for_revocations = api.clone();
         let (operators, operators_handle) = ops::serve(OpsParts {
             config: &config,
             service: service.clone(),
             store: &store,
             metrics,
             secrets: &secrets,
-            on_revoked: Arc::new(move |id| api.auth.evict(id)),
+            on_revoked: Arc::new(move |id| for_revocations.auth.evict(id)),
             health: NodeHealth {
                 view: node.as_ref().map(|node| Arc::clone(node.view())),
                 retention,
             },
         })?;
-        let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let on_replaced = || {
                 tracing::error!("another process has this node's name");
@@ -193,6 +195,7 @@ impl App {
         }
         Ok(Self {
             service,
+            api,
             webhooks,
             store,
             bound: BoundAddresses {
@@ -201,7 +204,9 @@ impl App {
             },
             servers: vec![public.handle, operators_handle],
             connections: public.connections,
-            drain_grace: Duration::from_millis(drain_grace_ms.unsigned_abs()),
+            drain_grace: Duration::from_millis(
+                config.server.drain_grace.as_millis().unsigned_abs(),
+            ),
             arbiters: actors,
             node,
         })
@@ -234,14 +239,25 @@ impl App {
         }
         let stopping = self.servers.iter().map(|server| server.stop(true));
         join_all(stopping).await;
+        tokio::join!(self.flush_audit_log(), self.write_key_uses());
+        self.arbiters.stop();
+        self.store.close().await;
+        Ok(())
+    }
+
+    async fn flush_audit_log(&self) {
         if let Some(audit) = self.service.audit()
             && !audit.flush().await
         {
             tracing::error!("the last lines of the audit log could not be written");
         }
-        self.arbiters.stop();
-        self.store.close().await;
-        Ok(())
+    }
+
+    async fn write_key_uses(&self) {
+        let deadline = Duration::from_millis(DRAIN_KEY_USES_MS_MAX);
+        if timeout(deadline, self.api.auth.write_uses()).await.is_err() {
+            tracing::warn!("not all last uses of keys were written in time");
+        }
     }
 }
 

@@ -58,7 +58,7 @@ enum Command {
     Replay(replay::Arguments),
     /// Create a recording link for a stock phone's app and print it as a QR code.
     Recorder(recorder::Arguments),
-    /// Erase, freeze or release the data of a courier, delivery or session.
+    /// Erase, collect, freeze or release the data of a courier, delivery or session.
     Privacy(privacy::Arguments),
     /// Receive webhooks on this machine, verify their signatures and print them.
     Receive(receive::Arguments),

@@ -320,6 +320,8 @@ pub const SCORES_AT_ONCE_MAX: usize = 16;
 pub const TENANT_SCORES_AT_ONCE_MAX: usize = 8;
 /// Deadline for a stopping node to refuse, drain and save snapshots.
 pub const DRAIN_MS_MAX: u64 = 20_000;
+/// Deadline for a stopping node to write the last uses of its keys, while it flushes the audit log.
+pub const DRAIN_KEY_USES_MS_MAX: u64 = 2_000;
 /// The time for which a stopping node still answers connected clients: reads as usual, and
 /// everything else with 503. It closes each connection with its answer.
 ///

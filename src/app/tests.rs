@@ -27,6 +27,7 @@ fn stop_sec_max(is_node: bool) -> u64 {
     // `server.drain_grace` counts from the beginning of the stop and is shorter than the first
     // steps.
     let drain_ms = DRAIN_MS_MAX + ATTEMPT_MS_MAX;
+    // The last uses of keys are written while the audit log is flushed, with a shorter limit.
     let close_ms = AUDIT_ROOM_MS_MAX + CLOSE_TIMEOUT.as_millis() as u64;
     (leave_ms + drain_ms + close_ms).div_ceil(1_000) + STOP_TIMEOUT_SEC
 }

@@ -53,10 +53,11 @@ impl Client {
         let mut call = [0; 16];
         porchlight_world::fill(&mut call);
         let idempotency_key = porchlight_schema::hex::encode(&call);
+        let url = format!("{}{path}", self.url);
         for _ in 0..ATTEMPTS_MAX {
             let mut request = self
                 .http
-                .request(method.clone(), format!("{}{path}", self.url))
+                .request(method.clone(), &url)
                 .header("Service-Key", key)
                 .header("Idempotency-Key", &idempotency_key);
             if let Some(body) = &body {
@@ -67,7 +68,8 @@ impl Client {
             let answer = request
                 .send()
                 .await
-                .with_context(|| format!("{method} {path}"))?;
+                .map_err(reqwest::Error::without_url)
+                .with_context(|| format!("{method} {url}"))?;
             let status = answer.status();
             if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE
             {

@@ -140,6 +140,7 @@ pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
             .get(&url)
             .send()
             .await
+            .map_err(reqwest::Error::without_url)
             .with_context(|| format!("no answer from {url}"))?;
         let status = answer.status();
         let text = answer.text().await?;

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// The number of concurrent phones.
     #[arg(long, default_value = "10")]
     phones: NonZeroUsize,
-    /// Simulate only this kind of delivery, by its name in `demo`.
+    /// Simulate only this kind of delivery, by its name in the output of this command.
     #[arg(long)]
     kind: Option<String>,
     /// The first seed. Reusing a seed produces identical traces, which are flagged as copies;
@@ -49,10 +49,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
     let client = Client::new(&arguments.url, &arguments.key)?;
     let only = match &arguments.kind {
-        Some(name) => Some(
-            Kind::from_name(name)
-                .with_context(|| format!("no kind of delivery is called {name}"))?,
-        ),
+        Some(name) => Some(Kind::from_name(name).with_context(|| {
+            let names = Kind::ALL.map(Kind::as_str).join(", ");
+            format!("no kind of delivery is called {name}; the kinds are {names}")
+        })?),
         None => None,
     };
     let phones = Arc::new(Semaphore::new(arguments.phones.get()));

@@ -88,9 +88,9 @@ fn check_store(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport>
 
 /// Prints a table of the kinds, and a line for each damaged row.
 pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
-    say!("{:<24} {:>12} {:>8}", "kind", "rows", "damaged")?;
+    say!("{:<28} {:>8} {:>8}", "kind", "rows", "damaged")?;
     for (kind, counts) in &report.kinds {
-        say!("{kind:<24} {:>12} {:>8}", counts.rows, counts.damaged)?;
+        say!("{kind:<28} {:>8} {:>8}", counts.rows, counts.damaged)?;
     }
     for row in &report.damaged {
         say!("damaged: {} {}: {}", row.kind, row.id, row.reason)?;

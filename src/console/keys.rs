@@ -15,7 +15,7 @@ use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 use porchlight_schema::time::DAY_MS;
 
 use super::guard;
-use super::layout::{Frame, Icon, Notice, Section, copy, icon, notice, time};
+use super::layout::{Frame, Icon, Notice, Section, clock, copy, icon, notice, time, zone};
 use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 use super::words;
@@ -152,7 +152,7 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
         } }
         // The time of use is recorded to the hour.
         td.opt { @match key.last_used_at {
-            Some(used_at) => (time(used_at, frame.now)),
+            Some(used_at) => { "in the hour from " (clock(used_at)) " " (zone()) }
             None => span.faint { "never" },
         } }
         td.num { @if is_live && frame.may_change() { (revoke_form(frame, key, is_own)) } }

@@ -136,7 +136,7 @@ impl fmt::Display for ListedKey {
             write!(f, "  “{name}”")?;
         }
         match self.last_used_at {
-            Some(last_used_at) => write!(f, "  last used {last_used_at}")?,
+            Some(hour) => write!(f, "  last used in the hour from {hour}")?,
             None => write!(f, "  never used")?,
         }
         if let Some(expires_at) = self.expires_at {
@@ -443,5 +443,22 @@ mod tests {
         key_admin.create(&other, now).await.unwrap();
         key_admin.revoke(&first.id, now).await.unwrap();
         key_admin.create(&order("sandbox"), now).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_line_of_the_list_says_that_the_use_is_known_to_the_hour() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
+        let now = TimestampMs(1_763_636_100_000);
+        let order = CreateKeyRequest::new("acme", "sandbox", "secret");
+        key_admin.create(&order, now).await.unwrap();
+        let mut found = store.list_keys(None).await.unwrap().remove(0);
+        assert!(listed(&found, &[]).to_string().ends_with("never used"));
+        found.last_used_at = Some(TimestampMs(1_763_632_800_000));
+        let line = listed(&found, &[]).to_string();
+        assert!(
+            line.ends_with("last used in the hour from 2025-11-20T10:00:00.000Z"),
+            "{line}"
+        );
     }
 }

@@ -5,7 +5,9 @@ use porchlight_schema::insight::Score;
 
 use super::layout::{LEGEND, duration, line, small, text};
 use super::map::pen;
-use super::marks::{box_mark, climb_words, cross, door_mark, end_mark, entrance_mark, stay_mark};
+use super::marks::{
+    box_mark, climb_ink, climb_words, cross, door_mark, end_mark, entrance_mark, stay_mark,
+};
 use super::{Anchor, Ink, Picture, Pixel, Shape};
 
 /// The distance from one row to the next.
@@ -108,6 +110,10 @@ type Mark = fn(Pixel, &mut Vec<Shape>);
 
 fn marks(track: &Track) -> [(&'static str, bool, Mark); 7] {
     let climbs = !track.climbs.is_empty();
+    let climb: Mark = match track.climbs.first().map(climb_ink) {
+        Some(Ink::Stairs) => |at, shapes| box_mark(at, Ink::Stairs, true, shapes),
+        _ => |at, shapes| box_mark(at, Ink::Elevator, true, shapes),
+    };
     [
         ("start", true, |at, shapes| end_mark(at, true, shapes)),
         ("end", true, |at, shapes| end_mark(at, false, shapes)),
@@ -118,9 +124,7 @@ fn marks(track: &Track) -> [(&'static str, bool, Mark); 7] {
                 stay_mark(at, 60_000, shapes);
             },
         ),
-        ("floors up or down", climbs, |at, shapes| {
-            box_mark(at, Ink::Elevator, true, shapes);
-        }),
+        ("floors up or down", climbs, climb),
         ("entrance", track.entrance.is_some(), entrance_mark),
         ("door", track.door.is_some(), door_mark),
         ("address and its uncertainty", true, cross),

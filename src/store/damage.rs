@@ -16,6 +16,8 @@ use super::txn::{Read, Row, Scan};
 pub(crate) const BODY: &str = "the body of a message";
 /// The name of a damaged API key in the log.
 pub(crate) const KEY: &str = "an API key";
+/// The name of a damaged organization in the log.
+pub(crate) const ORGANIZATION: &str = "an organization";
 
 /// Replaces a damaged row of a session by `None`. Counts and logs it with the session's id.
 pub(crate) fn readable<T>(

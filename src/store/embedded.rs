@@ -79,7 +79,9 @@ pub enum OpenError {
     #[error("the store in {0} is incomplete")]
     MissingGroups(PathBuf, #[source] MissingGroups),
     /// The engine refuses its files.
-    #[error("the store in {0} cannot be opened")]
+    #[error(
+        "the storage engine cannot open the files in {0}; if they are damaged, restore a backup"
+    )]
     Engine(PathBuf, #[source] EngineError),
     /// The first write did not finish. A restart of the process may help.
     #[error("the store in {0} did not complete its first write within 10 s")]

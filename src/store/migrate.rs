@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::ManualRetry;
 use porchlight_ports::{
-    Collection, Erasure, Insights, Journal, Keys, Outbox, Recorders, Sessions, StoreError,
-    StoreResult,
+    Collection, Erasure, Insights, Journal, Keys, Organization, Outbox, Recorders, Sessions,
+    StoreError, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
@@ -225,7 +225,8 @@ fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
 /// sessions of other runs may have changed.
 async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
     let mut done = Migrated::default();
-    for organization in from.organizations().await? {
+    for row in rows(from, vec![b'g']).await? {
+        let organization: Organization = row.decode()?;
         let there = to.organization(organization.clone()).await?;
         require_equal(there == organization, "an organization")?;
         done.customers += 1;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::phone::{Client, delivery};
-use crate::server::{Folder, Server, block_on, http};
+use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
 /// Sends the head of a batch's request, and the first half of its body.
 pub(crate) fn send_first_half(
@@ -136,6 +136,14 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
     );
     let ended = server.ended(Duration::from_millis(DRAIN_MS_MAX + 15_000));
     assert_eq!(ended.code(), Some(0));
+
+    // The requests of the last minute count as uses of their key.
+    let listed = porchlight()
+        .args(["keys", "list", "--json"])
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output();
+    let listed: Value = serde_json::from_str(&successful(listed.unwrap())).unwrap();
+    assert!(listed["lastUsedAt"].is_string(), "{listed}");
 
     // Acknowledged data is there, and the session continues at the same point.
     let server = Server::start(&folder, &[]);

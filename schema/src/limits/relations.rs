@@ -30,6 +30,10 @@ const _: () = assert!(ANSWER_WRITTEN_MS_MAX < UNREAD_MS_MAX as u64);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + EVENTS_COMMENT_MS < REVOKED_MS_MAX);
 const _: () = assert!(SESSION_IN_FLIGHT_MAX <= SESSION_MAILBOX_MAX);
+const _: () = assert!(
+    DRAIN_KEY_USES_MS_MAX <= AUDIT_ROOM_MS_MAX,
+    "it takes no longer than the flush of the audit log at the same time"
+);
 const _: () = assert!(DRAIN_GRACE_MS <= DRAIN_GRACE_MS_MAX && DRAIN_GRACE_MS_MAX <= DRAIN_MS_MAX);
 const _: () = assert!(COMMIT_GROUP_MAX <= COMMIT_QUEUE_MAX);
 const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);

@@ -226,7 +226,7 @@ class StreetMap {
     const { pen } = this;
     const pixelsPerM = this.pixels(1);
     let length = 1;
-    for (const step of [2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6]) if (step * pixelsPerM <= this.width / 4) length = step;
+    for (const step of [2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6]) if (step * pixelsPerM <= this.width / 4) length = step;
     const [x, y, width] = [14, this.height - 14, length * pixelsPerM];
     pen.strokeStyle = colour("ink");
     pen.lineWidth = 1.5;
@@ -481,14 +481,14 @@ function boardMap(root) {
         link.href = `/console/sessions/${one.id}`;
       }
       set(link, one.delivery);
-      set(event, one.event ?? "recording");
+      set(event, one.event ?? "none yet");
       set(rider, one.rider);
       set(heard, ago(one.heard));
     });
     document.getElementById("board-count").textContent = `: ${sessions.size}`;
     const rest = document.getElementById("board-more");
-    rest.hidden = sessions.size <= rowsMax;
-    rest.textContent = `The table shows the ${rowsMax} with the newest data.`;
+    rest.hidden = sessions.size > 0 && sessions.size <= rowsMax;
+    rest.textContent = sessions.size > 0 ? `The table shows the ${rowsMax} with the newest data.` : "No sessions in progress.";
   };
   const highlight = (event) => {
     const id = event.target.closest?.("tr[data-id]")?.dataset.id;

@@ -107,7 +107,7 @@ fn table(request: &SignedInRequest, frame: &Frame<'_>, requests: &[PrivacyReques
     html! {
         div.table { table {
             caption.hidden { "Privacy requests, newest first" }
-            thead { tr { th scope="col" { "Request" } th scope="col" { "Subject" } th scope="col" { "Status" } th scope="col" { "Received" } th.opt scope="col" { "Affected" } th scope="col" { span.hidden { "Actions" } } } }
+            thead { tr { th scope="col" { "Request" } th scope="col" { "Subject" } th scope="col" { "Status" } th.opt scope="col" { "Received" } th.opt scope="col" { "Affected" } th scope="col" { span.hidden { "Actions" } } } }
             tbody { @for privacy_request in requests { (row(request, frame, privacy_request)) } }
         } }
     }
@@ -118,7 +118,7 @@ fn row(request: &SignedInRequest, frame: &Frame<'_>, privacy_request: &PrivacyRe
         td { (form::type_name(privacy_request.request_type)) span.sub.mono.break { (privacy_request.request_id) } }
         td.break { (subject(privacy_request)) }
         td { (status(privacy_request.status)) @if let Some(at) = privacy_request.completed_at { span.sub { (time(at, frame.now)) } } }
-        td { (time(privacy_request.received_at, frame.now)) }
+        td.opt { (time(privacy_request.received_at, frame.now)) }
         td.opt { (counts(&privacy_request.counts)) }
         td { (actions(request, frame, privacy_request)) }
     } }

@@ -143,7 +143,7 @@ fn movement_at(events: &[Event], t_ms: u32) -> Option<EventType> {
 pub(super) fn maps(content: &MapContent<'_>) -> Markup {
     let fixes = &content.trace.fixes;
     let Some(middle) = fixes.get(fixes.len() / 2) else {
-        return html! { p.faint { "No positions, so there is no map." } };
+        return html! { p.faint { "No positions, so there is no route." } };
     };
     let frame = LocalFrame::new(content.address.point);
     let middle = frame.place(point_of(middle));

@@ -7,8 +7,8 @@ mod outbox;
 use std::sync::Arc;
 
 use porchlight_ports::{
-    Covered, Idempotency, Insights, Journal, MessageBody, NewSession, Outbox, SessionFilter,
-    Sessions, StoreError, StoredInsight,
+    Covered, Idempotency, Insights, Journal, Keys, MessageBody, NewSession, Organization, Outbox,
+    SessionFilter, Sessions, StoreError, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
@@ -176,6 +176,43 @@ async fn a_damaged_session_does_not_hide_others_in_lists() {
         let filter = SessionFilter::default();
         let page = store.list(tenant(1), &filter, 9, None).await.unwrap();
         assert!(page.rows.iter().any(|row| row.start.session_id == good));
+    }
+}
+
+#[tokio::test]
+async fn damaged_sessions_hide_neither_the_newest_time_nor_their_number() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let session_id = start(&store, 1).await;
+    end(&store, session_id).await;
+    let newest = store.newest_time().await.unwrap();
+    assert!(newest >= Some(session_id.made_at()), "{newest:?}");
+    for table in *b"sc" {
+        assert_eq!(break_rows(&store, vec![table]), 1);
+    }
+    assert_eq!(store.newest_time().await.unwrap(), newest);
+    assert_eq!(store.completed_sessions(9).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_organization_hides_no_other() {
+    for way in [Way::Format, Way::Checksum] {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let organizations = [1, 2, 3].map(|number| Organization {
+            id: tenant(number).organization_id,
+            name: format!("organization-{number}"),
+            created_at: T0,
+        });
+        for organization in organizations.clone() {
+            store.organization(organization).await.unwrap();
+        }
+        let key = [b"g", organizations[1].name.as_bytes()].concat();
+        assert_eq!(damage_in(way, &store, key).await, 1);
+        let [first, _, last] = organizations;
+        assert_eq!(
+            store.organizations().await.unwrap(),
+            [first, last],
+            "{way:?}"
+        );
     }
 }
 

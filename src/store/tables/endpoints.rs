@@ -77,7 +77,7 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
 
 /// Returns a deleted endpoint whose outbox is not swept yet.
 pub fn first_deleted(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
-    let rows = read.rows(&Scan::state(KeyRange::prefix([b'x']), 1))?;
+    let rows = read.rows(&Scan::keys(KeyRange::prefix([b'x']), 1))?;
     let id = rows.first().and_then(|row| row.key.last_chunk::<16>());
     Ok(id.map(|bytes| EndpointId::from_bytes(*bytes)))
 }

@@ -72,7 +72,7 @@ pub(crate) fn put(
 /// Removes up to `limit` keys that have expired at `now`; returns their number.
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreResult<usize> {
     let end = Key::of(b'I').time(now.plus_ms(1 - IDEMPOTENCY_MS)).build();
-    let old = txn.rows(&Scan::state(KeyRange::prefix([b'I']).before(&end), limit))?;
+    let old = txn.rows(&Scan::keys(KeyRange::prefix([b'I']).before(&end), limit))?;
     let swept = old.len();
     for row in old {
         if let Some((head, key)) = row.key.split_first_chunk::<9>() {

@@ -8,7 +8,7 @@ use porchlight_schema::time::TimestampMs;
 use super::Key;
 use crate::damage::{self, readable_rows, skipped};
 use crate::engine::KeyRange;
-use crate::txn::{Read, Row, Scan, Txn};
+use crate::txn::{Read, Scan, Txn};
 
 fn organization_key(name: &str) -> Vec<u8> {
     Key::of(b'g').bytes(name.as_bytes()).build()
@@ -36,12 +36,15 @@ pub(crate) fn organization(
     Ok(candidate)
 }
 
-/// Returns all organizations, by name.
+/// Returns all organizations, by name. Damaged rows are left out, so that they affect no other
+/// organization.
 pub(crate) fn organizations(read: &dyn Read) -> StoreResult<Vec<Organization>> {
-    read.rows(&Scan::state(KeyRange::prefix([b'g']), usize::MAX))?
-        .iter()
-        .map(Row::decode)
-        .collect()
+    let scan = Scan::state(KeyRange::prefix([b'g']), usize::MAX);
+    let mut organizations = Vec::new();
+    for row in readable_rows(read, &scan, damage::ORGANIZATION)? {
+        organizations.extend(skipped(row.decode().map(Some), damage::ORGANIZATION)?);
+    }
+    Ok(organizations)
 }
 
 /// Stores a key. A stored key stays as it is, revoked or not.

@@ -32,9 +32,10 @@ pub(crate) enum Step {
 }
 
 /// Returns the newest stored time, which is that of the last creation or completion of a session.
+/// The keys contain it, so it is known even if the rows are damaged.
 pub(crate) fn newest_time(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     let last = |table: u8| -> StoreResult<Option<Row>> {
-        let scan = Scan::state(KeyRange::prefix([table]), 1).descending();
+        let scan = Scan::keys(KeyRange::prefix([table]), 1).descending();
         Ok(read.rows(&scan)?.into_iter().next())
     };
     let made = last(b's')?.and_then(|row| session_at_end(&row.key));
@@ -53,7 +54,7 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     let mut range = KeyRange::prefix([b'c']);
     let mut count = 0;
     while count < max {
-        let rows = read.rows(&Scan::state(range.clone(), COUNT_PAGE_ROWS))?;
+        let rows = read.rows(&Scan::keys(range.clone(), COUNT_PAGE_ROWS))?;
         count += rows.len() as u64;
         match rows.last() {
             Some(last) if rows.len() == COUNT_PAGE_ROWS => range = range.after(&last.key),

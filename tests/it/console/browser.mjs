@@ -267,10 +267,11 @@ const steps = {
     const sessions = (await call("GET", "/v1/sessions")).data;
     const of = (kind) => sessions.find((session) => session.deliveryId.startsWith(kind)).sessionId;
     const delivery = (await call("GET", "/v1/webhooks/deliveries?status=retrying")).data[0].id;
+    await call("POST", "/v1/privacy/requests", { requestId: "access-1", type: "access", subject: { sessionId: of("elevator") } });
     const pages = {
       overview: "/console", sessions: "/console/sessions", session: `/console/sessions/${of("elevator")}`, fraud: `/console/sessions/${of("spoofed")}`,
       recording: `/console/sessions/${running.sessionId}`, deliveries: "/console/deliveries", delivery: `/console/deliveries/${delivery}`,
-      webhook: "/console/webhook", keys: "/console/keys", missing: "/console/sessions/ses_1",
+      webhook: "/console/webhook", keys: "/console/keys", privacy: "/console/privacy", audit: "/console/audit", missing: "/console/sessions/ses_1",
     };
     for (const look of Object.keys(looks)) {
       const page = await visitor(look);

@@ -192,6 +192,7 @@ const steps = {
     await page.goto(root + "/console/board");
     await until("it is connected", async () => /^live/.test(await page.textContent("#freshness")));
     assert.match(await page.textContent("#board-count"), /: 0/);
+    assert.equal(await page.textContent("#board-more"), "No sessions in progress.");
     await page.context().close();
   },
 

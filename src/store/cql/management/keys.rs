@@ -131,8 +131,12 @@ impl Keys for CqlStore {
             let db = &inner.db;
             let statement = &db.statements.organizations_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (), usize::MAX).await?;
-            let decoded = rows.iter().map(|(data,)| decode("organizations", data));
-            let mut organizations: Vec<Organization> = decoded.collect::<StoreResult<_>>()?;
+            let mut organizations: Vec<Organization> = Vec::new();
+            for (data,) in rows {
+                // A damaged row affects no other organization.
+                let decoded = decode("organizations", &data).map(Some);
+                organizations.extend(skipped(decoded, damage::ORGANIZATION)?);
+            }
             organizations.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(organizations)
         })

@@ -72,6 +72,21 @@ async fn a_damaged_idempotency_key_keeps_no_other() {
 }
 
 #[tokio::test]
+async fn damaged_rows_stop_no_sweep_of_idempotency_keys_or_outboxes() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    start_and_erase(&store, "a", 1).await;
+    start_and_erase(&store, "b", 2).await;
+    assert_eq!(break_rows(&store, vec![b'I']), 2);
+    let long_after = T0.plus_ms(400 * 86_400_000);
+    let swept = store.sweep_idempotency_keys(long_after).await.unwrap();
+    assert_eq!(swept, 2);
+    create_endpoint(&store, 1).await;
+    assert!(store.delete_endpoint(tenant(1)).await.unwrap());
+    assert_eq!(break_rows(&store, vec![b'x']), 1);
+    assert_eq!(store.sweep_outboxes().await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn rows_of_a_session_are_counted_although_they_are_damaged() {
     for way in [Way::Format, Way::Checksum] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
