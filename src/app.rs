@@ -187,11 +187,7 @@ impl App {
             },
         })?;
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
-            let on_replaced = || {
-                tracing::error!("another process has this node's name");
-                std::process::exit(EXIT_REPLACED);
-            };
-            node.join(nodes, &service, &webhooks, on_replaced).await?;
+            node.join(nodes, &service, &webhooks, exit_replaced).await?;
         }
         Ok(Self {
             service,
@@ -259,6 +255,12 @@ impl App {
             tracing::warn!("not all last uses of keys were written in time");
         }
     }
+}
+
+/// Ends the process of a node that another process has replaced.
+fn exit_replaced() {
+    tracing::error!("another process has this node's name");
+    std::process::exit(EXIT_REPLACED);
 }
 
 /// Opens the store; durable batches are passed to the service once it exists.
