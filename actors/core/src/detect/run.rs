@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::confidence::{self, RunMeasurements};
 use super::constants::{
-    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
-    CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE,
-    LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
+    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_SLOW_MPS,
+    CLIMB_STRAIGHT_MIN, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN,
+    FAST_SECONDS_SHARE, LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
     PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN,
     RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, RUN_SPEED_MPS_MAX, SAME_WAY_M_MIN,
     STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
@@ -209,6 +209,16 @@ impl Run {
             .max(CLIMB_ROUGH_SEC * self.rough_mps / seconds);
         self.height_m()
             .is_some_and(|height_m| height_m.abs() >= needed_m)
+    }
+
+    /// Returns whether the courier turns on the stairs at this second, and goes back: the run has
+    /// led up or down, and the height now changes the other way as on stairs.
+    pub(super) fn turns_at(&self, frame: &KeptFrame) -> bool {
+        let goes_back = frame.has_slope() && frame.rate_mps() * self.rise_m() < 0.0;
+        self.state == State::Climb
+            && goes_back
+            && frame.rate_mps().abs() >= CLIMB_SLOW_MPS
+            && self.is_straight(CLIMB_HEIGHT_M_MIN)
     }
 
     /// Returns whether the phone saw the sky in most of the run.

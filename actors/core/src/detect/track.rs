@@ -248,7 +248,7 @@ impl Arbiter {
         let last_ms = self.last_ms.unwrap_or(u32::MAX);
         self.settle_newest(state);
         let newest = self.pending.last_mut().or(self.event.as_mut());
-        if let Some(run) = newest.filter(|run| run.state == state) {
+        if let Some(run) = newest.filter(|run| run.state == state && !run.turns_at(frame)) {
             let [.., before_m] = before;
             if run.height_before_m.is_none() && before_m.is_some() {
                 run.height_before_m = mean(before);

@@ -69,6 +69,41 @@ fn jumping_fixes_behind_a_door_do_not_hide_a_staircase() {
     );
 }
 
+/// The courier climbs three floors, lays the parcel down in two seconds, and goes back down.
+#[test]
+fn stairs_up_end_where_the_courier_turns_and_goes_down() {
+    let stairs = |mps| Act::Stairs {
+        mps,
+        heading_deg: 0.0,
+    };
+    for pause_sec in [0, 2, 4] {
+        let script = [
+            (Act::Stay, 20),
+            (WALK, 20),
+            (stairs(0.3), 30),
+            (Act::Stay, pause_sec),
+            (stairs(-0.3), 30),
+            (WALK, 20),
+            (Act::Stay, 20),
+        ];
+        for seed in 1..=8 {
+            let all = samples(&script, Phone::ALL, seed);
+            let events = events_of(&context_at(0.0, 0.0), &all, 60);
+            let [up, down] = staircases(&events)[..] else {
+                unreachable!("{pause_sec} s, seed {seed}: {events:?}")
+            };
+            assert_eq!((up.1, up.2), (Some(3), Some(Direction::Up)), "{events:?}");
+            assert_eq!(
+                (down.1, down.2),
+                (Some(3), Some(Direction::Down)),
+                "{events:?}"
+            );
+            let turn_sec = 70 + pause_sec;
+            assert!(down.0.abs_diff(turn_sec) <= 4, "seed {seed}: {events:?}");
+        }
+    }
+}
+
 #[test]
 fn a_steep_street_with_known_speed_is_not_a_staircase() {
     // 1.3 m/s at 0.2 m/s up: a street of 15 %.
