@@ -340,6 +340,11 @@ impl GateDetector {
     ) {
         (self.rest_ms, self.rest_m, self.away_sec) = (since_ms, observation.height_m, 0);
         self.walked_sec = self.walk_sec;
+        if self.walk_sec <= GATE_CABIN_SEC
+            && let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_some())
+        {
+            pause.rests_nearby = true;
+        }
         if !self.approach.is_on() || self.walk_sec < GATE_WALK_SEC {
             return;
         }
@@ -387,6 +392,7 @@ impl GateDetector {
                 .map(|_| self.on_foot_sec),
             vehicle: self.vehicle.map(|(place, _)| place),
             has_returned: self.from_vehicle_m >= GATE_OUTSIDE_M,
+            rests_nearby: false,
         }));
     }
 

@@ -125,6 +125,10 @@ crate::parameters::table! {
         GATE_FIELD_UT: f32 = 12.0;
         /// The log-odds of a pause near the address.
         GATE_NEAR_LOG_ODDS: f32 = 1.4;
+        /// The log-odds of a walk that led straight on after the pause, by the gyroscope, where no
+        /// position is known: as much as being near the address, since a courier who waits on the
+        /// way and then goes on has passed something.
+        GATE_ON_LOG_ODDS: f32 = 1.4;
         /// The distance that counts as near the address, in metres.
         GATE_NEAR_M: f32 = 60.0;
         /// The log-odds of a pause far from the address.

@@ -109,6 +109,11 @@ impl PositionTrack {
 
     #[inline(always)]
     fn observe_fix(&mut self, fix: &Fix, has_body: bool) -> Option<Leg> {
+        // A fix that the platform marks as simulated does not show where the phone is, but the body
+        // shows its movement.
+        if fix.mock && has_body {
+            return None;
+        }
         let before_ms = self.last_ms;
         if self.newest.is_some_and(|(place, _)| place == fix.place)
             && before_ms.is_some_and(|before_ms| fix.t_ms.saturating_sub(before_ms) < FIX_AGAIN_MS)
@@ -404,6 +409,23 @@ mod tests {
             assert_eq!(twice.observe_fix(&again, false), None, "{number}");
         }
         assert_eq!(once.usual_interval_ms(), twice.usual_interval_ms());
+    }
+
+    /// A phone on a table sends fixes of a drive at 8 m/s that the platform marks as simulated. If
+    /// the phone measures the body, they show no movement; otherwise nothing else does.
+    #[test]
+    fn simulated_fixes_show_no_movement_of_a_measured_body() {
+        let simulated = |second: u32| Fix {
+            mock: true,
+            ..fix(second, 8.0 * second as f32, 5.0, Some(8.0))
+        };
+        let (mut measured, mut unmeasured) = (PositionTrack::default(), PositionTrack::default());
+        for second in 0..20 {
+            assert_eq!(measured.observe_fix(&simulated(second), true), None);
+            let leg = unmeasured.observe_fix(&simulated(second), false);
+            assert!(leg.is_some_and(|leg| leg.speed_mps >= DRIVE_SPEED_MPS));
+        }
+        assert!(measured.is_empty());
     }
 
     /// A bus in a tunnel is located by stations at 15 m/s: the places are farther apart than their

@@ -320,3 +320,97 @@ fn a_clear_way_back_is_no_gate_although_the_phone_was_turned() {
     ];
     assert_gates(&found_wandering(&script, 0.002, (6.0, 0.0)), &[]);
 }
+
+/// Returns the events of a phone without positions that sends `motion` and turns by a half turn in
+/// the seconds `turns_sec`. With `has_pressure` it has a barometer.
+fn found_unlocated(script: &[(Act, u32)], turns_sec: &[u32], has_pressure: bool) -> Vec<Event> {
+    let phone = Phone {
+        imu: false,
+        location: false,
+        pressure: has_pressure,
+        ..Phone::ALL
+    };
+    let mut all = samples(script, phone, 11);
+    let mut motions = motion(script, 0.002);
+    for owned in &mut motions {
+        if let Owned::Plain(Sample::Motion(motion)) = owned
+            && turns_sec.contains(&(motion.t_ms / 1_000))
+        {
+            motion.yaw_rad = Some(core::f32::consts::PI);
+        }
+    }
+    all.extend(motions);
+    all.sort_by_key(|owned| owned.sample().t_ms());
+    events_of(&context_at(0.0, 68.0), &all, 60)
+}
+
+/// The phone sends no position. The courier waits, and walks on in the direction in which he came,
+/// which the gyroscope shows: he has passed a gate. At a door he turns round.
+#[test]
+fn a_gyroscope_shows_a_gate_without_positions() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 30),
+        (Act::Stay, 40),
+    ];
+    for has_pressure in [false, true] {
+        assert_gates(&found_unlocated(&script, &[], has_pressure), &[60]);
+        assert_gates(&found_unlocated(&script, &[71], has_pressure), &[]);
+    }
+}
+
+/// The phone has neither positions nor a barometer. The courier waits for the elevator, walks a few
+/// steps into the cabin, turns round or not, and walks on upstairs. Nothing shows the ride.
+#[test]
+fn a_wait_for_an_unseen_ride_without_positions_is_not_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 25),
+        (NORTH, 6),
+        (Act::Stay, 30),
+        (NORTH, 25),
+        (Act::Stay, 40),
+    ];
+    assert_gates(&found_unlocated(&script, &[], false), &[]);
+    assert_gates(&found_unlocated(&script, &[95], false), &[]);
+}
+
+/// The courier walks along the kerb to the gate, waits a minute, and turns by a right angle to the
+/// house. The position of 6 m wanders meanwhile, so that the way on seems to lead back. The
+/// gyroscope shows that it does not.
+#[test]
+fn a_right_angle_at_a_gate_is_not_a_way_back() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 60),
+        (EAST, 10),
+        (Act::Stay, 40),
+    ];
+    let phone = Phone {
+        imu: false,
+        ..Phone::ALL
+    };
+    let found = |turn_rad: f32| {
+        let mut all = samples(&script, phone, 11);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Location(fix)) = owned {
+                let share = (f64::from(fix.t_ms) / 20_000.0 - 5.0).clamp(0.0, 1.0);
+                fix.lat -= share * 30.0 / 111_195.0;
+            }
+        }
+        let mut motions = motion(&script, 0.002);
+        if let Some(Owned::Plain(Sample::Motion(motion))) = motions.get_mut(119) {
+            motion.yaw_rad = Some(turn_rad);
+        }
+        all.extend(motions);
+        all.sort_by_key(|owned| owned.sample().t_ms());
+        events_of(&context_at(0.0, 68.0), &all, 60)
+    };
+    assert_gates(&found(core::f32::consts::FRAC_PI_2), &[60]);
+    // After a half turn the positions are right.
+    assert_gates(&found(core::f32::consts::PI), &[]);
+}

@@ -7,12 +7,13 @@ use crate::detect::Observation;
 use crate::detect::constants::WALK_SPEED_MPS_MAX;
 use crate::detect::parameters::gate::{
     GATE_AFTER_MS, GATE_ARRIVED_LOG_ODDS, GATE_AT_VEHICLE_LOG_ODDS, GATE_AWAY_LOG_ODDS,
-    GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS,
-    GATE_CLEAR_ACCURACIES, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS,
-    GATE_DOOR_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M,
-    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS,
-    GATE_NEAR_M, GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS,
-    GATE_ON_COSINE, GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SHORTER_SHARE,
+    GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC,
+    GATE_CAP_LOG_ODDS, GATE_CLEAR_ACCURACIES, GATE_DECAY_LOG_ODDS, GATE_DECAY_M_MIN,
+    GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_DOOR_MS, GATE_FIELD_LOG_ODDS, GATE_FIELD_UT,
+    GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS,
+    GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS, GATE_NEAR_M, GATE_NEAR_VEHICLE_M,
+    GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS, GATE_ON_COSINE, GATE_ON_LOG_ODDS,
+    GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SHORTER_SHARE,
     GATE_SWING_LOG_ODDS,
 };
 use crate::geo::Place;
@@ -60,6 +61,8 @@ pub(super) struct Pause {
     pub(super) vehicle: Option<Place>,
     /// Whether the courier was some way from the vehicle since it was left.
     pub(super) has_returned: bool,
+    /// Whether the courier rested again a few steps after the pause, perhaps in a cabin.
+    pub(super) rests_nearby: bool,
 }
 
 /// Returns the mean of `count` places, of which `place` is the newest and `before` is the mean of
@@ -200,7 +203,7 @@ impl Pause {
             .is_some_and(|cosine| cosine < GATE_BACK_COSINE);
         let lies_behind = self.cosine(1.0).is_none_or(|cosine| cosine < 0.0);
         // The position wanders while the courier waits, and the gyroscope does not.
-        let has_wandered = || self.has_kept_direction() && !self.is_clearly_behind();
+        let has_wandered = || self.has_not_turned_round() && !self.is_clearly_behind();
         if led_back && lies_behind && !has_wandered() {
             return true;
         }
@@ -220,6 +223,20 @@ impl Pause {
     fn has_kept_direction(&self) -> bool {
         self.yaw_rad
             .is_some_and(|yaw_rad| libm::cosf(yaw_rad) >= GATE_ON_COSINE)
+    }
+
+    /// Returns whether the gyroscope shows that the walk did not turn round.
+    fn has_not_turned_round(&self) -> bool {
+        self.yaw_rad
+            .is_some_and(|yaw_rad| libm::cosf(yaw_rad) > GATE_BACK_COSINE)
+    }
+
+    /// Returns whether the gyroscope shows a passage where no position does: the walk led on in the
+    /// direction in which it came. On a phone without a barometer two rests a few steps apart may
+    /// be the wait for an elevator and an unseen ride.
+    fn is_passage_by_gyroscope(&self) -> bool {
+        let may_be_ride = self.rests_nearby || self.came_sec <= GATE_CABIN_SEC;
+        self.has_kept_direction() && (self.has_pressure || !may_be_ride)
     }
 
     /// Returns whether positions show the way back beyond their errors, even if these have changed
@@ -290,6 +307,7 @@ impl Pause {
         match away_m {
             Some(away_m) if away_m <= GATE_NEAR_M => log_odds += GATE_NEAR_LOG_ODDS,
             Some(away_m) if away_m > GATE_AWAY_M => log_odds += GATE_AWAY_LOG_ODDS,
+            None if self.is_passage_by_gyroscope() => log_odds += GATE_ON_LOG_ODDS,
             _ => {}
         }
         if wait_ms < GATE_SHORT_MS {
