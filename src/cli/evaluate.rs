@@ -2,6 +2,7 @@
 //! detectors and scoring and measures their accuracy.
 
 mod page;
+mod phases;
 mod simulated;
 
 use std::io::Read as _;
@@ -11,7 +12,9 @@ use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
 use porchlight_core::confidence::Confidences;
 use porchlight_core::gait::Models;
-use porchlight_evaluation::{Evaluation, Fields, Recording, Seconds, fields_text, judged, text};
+use porchlight_evaluation::{
+    Evaluation, Fields, PHASES_MS, Recording, Seconds, fields_text, judged, text,
+};
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
 
@@ -34,6 +37,10 @@ pub(crate) struct Arguments {
     /// Evaluate only recordings whose names start with this prefix.
     #[arg(long, default_value = "")]
     prefix: String,
+    /// Evaluate each recording also with all its times 250, 500 and 750 ms later, so that the whole
+    /// seconds cut it at other places, and report the mean and the range of the figures.
+    #[arg(long)]
+    phases: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -59,16 +66,27 @@ struct Recordings {
     plain: Report,
     /// Results of each recording with models that were fitted without its source.
     left_out: Report,
+    /// Results of the same models for recordings with later times, one report for each further phase.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out_later: Vec<Report>,
 }
 
 impl Recordings {
     fn text(&self) -> String {
-        format!(
+        let mut out = format!(
             "With the models that ship:\n{}\nLeave one source out: each source by models that were fitted without it. \
              Intervals: 95 %, from resampled recordings.\n{}",
             self.plain.text(),
             self.left_out.text()
-        )
+        );
+        if !self.left_out_later.is_empty() {
+            let reports: Vec<&Report> = std::iter::once(&self.left_out)
+                .chain(&self.left_out_later)
+                .collect();
+            out.push_str("\nLeave one source out, at four phases of the whole seconds.\n");
+            out.push_str(&phases::text(&reports));
+        }
+        out
     }
 }
 
@@ -107,7 +125,14 @@ impl Report {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut page = page::Page::default();
     if let Some(folder) = &arguments.folder {
-        let mut report = Recordings::default();
+        let later_ms = PHASES_MS
+            .get(1..)
+            .filter(|_| arguments.phases)
+            .unwrap_or_default();
+        let mut report = Recordings {
+            left_out_later: later_ms.iter().map(|_| Report::default()).collect(),
+            ..Recordings::default()
+        };
         let names = names(folder, &arguments.prefix)?;
         for name in &names {
             let recording = read(folder, name).with_context(|| name.clone())?;
@@ -116,6 +141,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             unseen.context.models = Models::without_source_of(name).unwrap_or_default();
             unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
             report.left_out.add(&unseen).with_context(|| name.clone())?;
+            for (&by_ms, report) in later_ms.iter().zip(&mut report.left_out_later) {
+                let later = unseen.later(by_ms).with_context(|| name.clone())?;
+                report.add(&later).with_context(|| name.clone())?;
+            }
             if arguments.html.is_some() {
                 page.add(&drawn);
             }

@@ -2,7 +2,7 @@
 
 use porchlight_schema::sample::json::{DecodeError, decode_sample};
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, PackedError};
-use porchlight_schema::sample::{Kind, Sample};
+use porchlight_schema::sample::{FieldError, Kind, Sample};
 use porchlight_schema::session::{Address, Device, PodType, Point};
 use serde_json::Value;
 
@@ -26,6 +26,9 @@ pub enum RecordingError {
         /// The reason for the failure.
         error: DecodeError,
     },
+    /// A sample cannot be moved to a later time.
+    #[error(transparent)]
+    Field(#[from] FieldError),
     /// A batch cannot be read back.
     #[error(transparent)]
     Packed(#[from] PackedError),

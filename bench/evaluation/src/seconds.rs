@@ -58,7 +58,9 @@ pub struct SecondCounts {
 }
 
 impl SecondCounts {
-    fn all(self) -> Share {
+    /// Returns the counts of all labelled seconds.
+    #[must_use]
+    pub fn all(self) -> Share {
         let mut all = self.walking;
         all.add(self.calm);
         all.add(self.handled);
@@ -95,6 +97,18 @@ impl Seconds {
         if counts.all().all > 0 {
             self.by_source.entry(source).or_default().push(counts);
         }
+    }
+
+    /// Returns the counts of all recordings together.
+    #[must_use]
+    pub fn total(&self) -> SecondCounts {
+        let mut total = SecondCounts::default();
+        for counts in self.by_source.values().flatten() {
+            total.walking.add(counts.walking);
+            total.calm.add(counts.calm);
+            total.handled.add(counts.handled);
+        }
+        total
     }
 
     /// Returns one line for each source, and one for all, with 95 % intervals over recordings.

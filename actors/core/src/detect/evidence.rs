@@ -82,9 +82,12 @@ pub(super) fn evidence_of(
     let climb_gait = if frame.has_body() { gait } else { -gait };
     let over_ground = (CLIMB_GROUND_SPEED_COST * (before.recent_mps - CLIMB_GROUND_SPEED_MPS))
         .clamp(0.0, RATE_COST_MAX);
-    // A vehicle may be on a slope. Without a speed, two things are evidence against it: a gait, and
-    // a height that changes faster than on any street at the newest speed.
-    let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.possible_vehicle_mps);
+    // A vehicle may be on a slope. Without a speed, three things are evidence against it: a gait, a
+    // height that changes faster than on any street at the newest speed, and, without a height, a
+    // stride on stairs, which is as much evidence against a stay.
+    let stride = if rate.is_none() { level_stay } else { 0.0 };
+    let unseen =
+        || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.possible_vehicle_mps) - stride;
     let driving = match speed_mps {
         // If no body is measured, `gait` comes from positions, and positions that change are as
         // much evidence for a vehicle as for a walk.

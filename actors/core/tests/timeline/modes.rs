@@ -131,6 +131,49 @@ fn standing_still_before_the_first_fix_is_a_stop() {
     assert_eq!(of_type(&events, EventType::Stopped)[0].t_start_ms, 0);
 }
 
+/// Simulates a courier who stands, puts the phone into the trouser pocket with a few knocks, and
+/// goes on standing.
+fn pocketed(from_sec: u32, knocks_sec: u32, seconds: u32) -> Vec<Owned> {
+    let mut noise = Noise::new(5);
+    let mut out = gait(from_sec + knocks_sec, 3.0, true);
+    for second in (0..from_sec).chain(from_sec + knocks_sec..seconds) {
+        let mut accel: [Vec<f32>; 3] = Default::default();
+        for _ in 0..IMU_HZ {
+            let norm = 9.81 + 0.02 * noise.next();
+            accel[0].push((norm * 0.6) as f32);
+            accel[1].push(0.0);
+            accel[2].push((norm * 0.8) as f32);
+        }
+        let rest = Owned::Imu {
+            t_ms: second * 1_000,
+            accel,
+        };
+        match out.get_mut(second as usize) {
+            Some(gait) => *gait = rest,
+            None => out.push(rest),
+        }
+    }
+    out
+}
+
+/// Without a fix and a barometer, the knocks look like a stride on stairs, which neither a standing
+/// nor a driven courier takes.
+#[test]
+fn a_phone_that_is_put_into_a_pocket_before_the_first_fix_hides_no_stay() {
+    for knocks_sec in [2, 3] {
+        for from_sec in [0, 4, 8] {
+            let events = events(&pocketed(from_sec, knocks_sec, 60));
+            let stays = of_type(&events, EventType::Stopped);
+            assert!(
+                stays
+                    .last()
+                    .is_some_and(|stay| { stay.t_start_ms <= (from_sec + knocks_sec + 1) * 1_000 }),
+                "{from_sec} {knocks_sec} {events:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_cabin_that_starts_immediately_is_detected() {
     // One storey: three seconds up at 1.1 m/s, with an immediate push and no second to settle in.
