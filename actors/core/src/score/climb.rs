@@ -298,6 +298,27 @@ fn signed_height_m(event: &Event) -> Option<f32> {
     })
 }
 
+/// Returns the sum of the climbs' heights within a span in metres, or `None` if one of them was not
+/// measured, or still goes on at the end of the span.
+pub(crate) fn net_height_m(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<f32> {
+    if is_climbing_through(ctx, (to_ms, to_ms)) {
+        return None;
+    }
+    let climbs = climbs(ctx, from_ms, to_ms);
+    climbs
+        .iter()
+        .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))
+}
+
+/// Returns whether a climb begins before a span and ends after it.
+fn is_climbing_through(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let stairs = ctx.events(EventType::Stairs);
+    stairs.chain(ctx.events(EventType::Elevator)).any(|event| {
+        event.t_start_ms < from_ms
+            && event_end_ms(event, ctx.end_ms) > to_ms.saturating_add(INSTANT_MS)
+    })
+}
+
 /// Measures the rise by the sum of the climbs' heights, if each was measured and is likely a climb.
 /// It is used if the level at one of the two ends is unknown. A climb at whose end the barometer
 /// stopped may have gone on, so its height is unknown.

@@ -1,0 +1,48 @@
+//! Tests drop-offs about which the levels, the climbs and the marks disagree.
+
+use porchlight_schema::insight::ReasonCode;
+
+use super::acts::{arrive, leave};
+use super::errands::{come, floor, go};
+use super::phone::{Error, Phone};
+use super::script::Script;
+use crate::score::MarkName;
+
+/// Walks from the vehicle into the hall of the house.
+fn in_hall(script: Script) -> Script {
+    let script = script.walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+    script.go_in().walk_to(2.0, 9.0)
+}
+
+fn is_lobby(script: &Script) -> bool {
+    let codes = script.score().reason_codes;
+    codes.contains(&ReasonCode::PossibleLobbyHandoff)
+}
+
+/// The courier climbs 6 m to a door. The house is under pressure there, so that the levels show no
+/// rise. With the climb on record, nobody can say that no height was gained.
+#[test]
+fn a_climb_before_the_drop_off_is_no_lobby_hand_off() {
+    let visit = |climbs: bool| {
+        let script = in_hall(arrive(21).floor(3));
+        let mut script = if climbs {
+            script.climb(6.0, false)
+        } else {
+            script
+        };
+        for window in &mut script.windows {
+            window.pressure_hpa = Some(955.0);
+        }
+        let from_ms = script.duration_ms();
+        let script = script.walk_to(4.0, 9.0).stay(30).mark(MarkName::HandedOver);
+        let mut script = leave(script.walk_to(0.0, -1.0).come_out());
+        for window in &mut script.windows {
+            if window.t_ms >= from_ms {
+                window.pressure_hpa = Some(955.0);
+            }
+        }
+        script
+    };
+    assert!(is_lobby(&visit(false)), "{:#?}", visit(false).score());
+    assert!(!is_lobby(&visit(true)), "{:#?}", visit(true).score());
+}
