@@ -46,3 +46,24 @@ fn a_climb_before_the_drop_off_is_no_lobby_hand_off() {
     assert!(is_lobby(&visit(false)), "{:#?}", visit(false).score());
     assert!(!is_lobby(&visit(true)), "{:#?}", visit(true).score());
 }
+
+/// The courier climbs 6 m, lays the parcel down, marks it within two seconds, and goes down. The
+/// detector took the way up and down for one climb. The rise is that of the levels, or unknown.
+#[test]
+fn a_climb_that_goes_on_at_the_drop_off_is_not_a_ground_floor() {
+    for is_inside in [false, true] {
+        let script = arrive(22).floor(2).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+        let script = if is_inside { script.go_in() } else { script };
+        let script = script.climb(6.0, false).stay(4).mark(MarkName::LeftAtDoor);
+        let mut script = script.climb(-6.0, false);
+        let down = script.events.pop().unwrap();
+        script.events.last_mut().unwrap().t_end_ms = down.t_end_ms;
+        let score = leave(script.walk_to(0.0, -2.0).come_out()).score();
+        let floors = score.summary.floors_climbed;
+        assert!(
+            matches!(floors, None | Some(2)),
+            "{is_inside}: {floors:?} {:#?}",
+            score.evidence
+        );
+    }
+}
