@@ -1,5 +1,6 @@
 //! Tests drop-offs about which the levels, the climbs and the marks disagree.
 
+use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 
 use super::acts::{arrive, leave};
@@ -66,4 +67,39 @@ fn a_climb_that_goes_on_at_the_drop_off_is_not_a_ground_floor() {
             score.evidence
         );
     }
+}
+
+/// The elevator rides one storey of 2.6 m within three seconds, and the courier shifts the parcel
+/// from one arm to the other meanwhile. The leap of the pressure is a ride, and not a door.
+#[test]
+fn a_ride_of_one_storey_is_not_a_door() {
+    let script = in_hall(arrive(23).floor(3)).stay(12).climb(2.6, true);
+    let script = script.walk_to(6.0, 9.0).stay(30).mark(MarkName::HandedOver);
+    let mut script = leave(script.stay(10).walk_to(0.0, -1.0).come_out());
+    let ride = script
+        .events
+        .iter()
+        .find(|event| event.event_type == EventType::Elevator)
+        .unwrap();
+    let rides = ride.t_start_ms..ride.t_end_ms.unwrap();
+    let mut heights_m = [0.3, 2.4, 2.6].into_iter();
+    let mut pushes = [1.1, 0.0, -1.1].into_iter();
+    for window in &mut script.windows {
+        if rides.contains(&window.t_ms) {
+            let height_m: f32 = heights_m.next().unwrap();
+            window.pressure_hpa = Some(955.0 * libm::expf(-height_m / 8_434.0));
+            let motion = window.motion.as_mut().unwrap();
+            motion.vertical_mean = pushes.next();
+            (motion.accel_std, motion.cadence_hz) = (1.5, Some(1.5));
+            window.steps = Some(1);
+        }
+    }
+    let score = script.score();
+    assert_eq!(
+        score.summary.floors_climbed,
+        Some(1),
+        "{:#?}",
+        score.evidence
+    );
+    assert!(!is_lobby(&script), "{:#?}", score.evidence);
 }
