@@ -11,11 +11,12 @@ mod upstairs;
 
 use super::MarkName;
 use super::position::Estimate;
-use super::scoring_context::{FootPeriod, ScoringContext};
+use super::scoring_context::{FootPeriod, ScoringContext, silences};
 use crate::score::parameters::place::drop_off::{
     CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
     MARK_NEAR_MS,
 };
+use crate::score::parameters::place::scene::SILENCE_MS;
 use entrance::Entrance;
 use stays::Stay;
 
@@ -197,6 +198,7 @@ fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<D
 fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
     let is_before = |stay: &Stay| stay.to_ms >= since_ms && stay.to_ms <= at_ms;
+    let is_before = |stay: &Stay| is_before(stay) && !is_silent_between(ctx, stay, at_ms);
     let on_this_floor = best_of(ctx, stays, |stay| {
         is_before(stay) && !stays::are_separated(ctx, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
     });
@@ -215,6 +217,23 @@ fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> 
     Some(claimed_at(stay, at_ms))
 }
 
+/// Returns whether the phone was silent between a stay and a mark, or around the mark, and then went
+/// on: the courier may have been at the door meanwhile, and on any floor. A phone that measures no
+/// height at the stay says nothing about floors, and may only be one that reports rarely.
+fn is_silent_between(ctx: &ScoringContext<'_>, stay: &Stay, at_ms: u32) -> bool {
+    let windows = ctx.input.windows;
+    let until_ms = at_ms.max(stay.from_ms).saturating_add(SILENCE_MS);
+    let silences = silences(windows, at_ms.min(stay.to_ms), until_ms);
+    let goes_on = windows
+        .iter()
+        .any(|window| window.has_measurement && window.t_ms >= at_ms);
+    stay.height_m.is_some()
+        && goes_on
+        && silences
+            .iter()
+            .any(|silence| silence.0 <= at_ms.max(stay.from_ms))
+}
+
 /// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address
 /// and without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time
 /// of the mark.
@@ -223,6 +242,7 @@ fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) ->
     let stay = best_of(ctx, stays, |stay| {
         stay.from_ms >= at_ms
             && stay.to_ms <= until_ms
+            && !is_silent_between(ctx, stay, at_ms)
             && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
     })?;
     Some(claimed_at(stay, at_ms))

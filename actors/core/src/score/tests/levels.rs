@@ -103,3 +103,21 @@ fn a_ride_of_one_storey_is_not_a_door() {
     );
     assert!(!is_lobby(&script), "{:#?}", score.evidence);
 }
+
+/// The courier pauses at the main door. Then the phone is silent for two minutes, in which the
+/// courier rides up, marks the drop-off and comes back to the elevator. The pause is not the
+/// drop-off, and its floor is not that of the door.
+#[test]
+fn a_mark_in_a_silence_belongs_to_no_stay_before_it() {
+    for wait_sec in [10, 40] {
+        let script = arrive(24).floor(8).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+        let script = script.wait_at_gate(wait_sec).silence(60);
+        let mut script = script.mark(MarkName::HandedOver).silence(60).go_in();
+        script.lift_to(25.6);
+        let script = script.stay(12).climb(-25.6, true).walk_to(0.0, -1.0);
+        let script = leave(script.come_out());
+        let score = script.score();
+        assert_eq!(score.summary.floors_climbed, None, "{:#?}", score.evidence);
+        assert!(!is_lobby(&script), "{:#?}", score.evidence);
+    }
+}
