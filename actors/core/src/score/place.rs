@@ -13,8 +13,8 @@ use super::MarkName;
 use super::position::Estimate;
 use super::scoring_context::{FootPeriod, ScoringContext, silences};
 use crate::score::parameters::place::drop_off::{
-    CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
-    MARK_NEAR_MS,
+    CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, JUST_LEFT_MS, LATE_TAP_M, LATE_TAP_MS,
+    LATE_TAP_SIGMAS, MARK_NEAR_MS,
 };
 use crate::score::parameters::place::scene::SILENCE_MS;
 use entrance::Entrance;
@@ -140,6 +140,11 @@ fn drop_off(
             return Some(DropOff { source, ..late });
         }
         let stay = stays::nearest(ctx, stays, at_ms, MARK_NEAR_MS);
+        if stay.is_none()
+            && let Some(left) = just_left(ctx, stays, at_ms)
+        {
+            return Some(DropOff { source, ..left });
+        }
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
@@ -190,6 +195,22 @@ fn late_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<Drop
 /// Returns the stay at the address within the minutes before a late tap.
 fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     best_at_address(ctx, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
+}
+
+/// Returns the drop-off of a courier who marked it on the first steps down from a stay upstairs. The
+/// stay is the drop-off wherever its position is, and `claimed_ms` is the time of the mark.
+fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    let foot = foot_period_at(ctx, at_ms)?;
+    let is_left = |stay: &Stay| {
+        stay.from_ms >= foot.from_ms
+            && stay.to_ms <= at_ms
+            && at_ms - stay.to_ms <= JUST_LEFT_MS
+            && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
+            && ascent::is_on_another_floor(ctx, foot, stay.from_ms)
+    };
+    let index = stays.iter().rposition(is_left)?;
+    let stay = stays.get(index)?;
+    Some(claimed_at(dropped_off_at(index, stay), at_ms))
 }
 
 /// Returns the drop-off of a courier who marked it on foot, minutes after a stay at the address and
@@ -293,14 +314,19 @@ fn best_of(
     };
     let (index, stay) =
         best(&|stay| !stay.is_passage).or_else(|| best(&|stay| !stay.is_before_ride))?;
-    Some(DropOff {
+    Some(dropped_off_at(index, stay))
+}
+
+/// Returns the drop-off at a stay, given by its index.
+fn dropped_off_at(index: usize, stay: &Stay) -> DropOff {
+    DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
         source: DropOffSource::Mark,
         stay: Some(index),
         estimate: stay.estimate,
         is_on_foot: true,
         claimed_ms: None,
-    })
+    }
 }
 
 /// Returns whether a stay may be at the address, which includes a stay without a position.

@@ -121,3 +121,32 @@ fn a_mark_in_a_silence_belongs_to_no_stay_before_it() {
         assert!(!is_lobby(&script), "{:#?}", score.evidence);
     }
 }
+
+/// The courier stays at a door on the second floor, and marks the drop-off some seconds later on
+/// the stairs down. The position is 27 m beside the address, more than two of its uncertainties. The
+/// stay is the drop-off, and the height is that of the stay.
+#[test]
+fn a_mark_on_the_first_steps_down_belongs_to_the_stay() {
+    for late_sec in [1, 4, 8] {
+        let mut script = arrive(25).floor(2);
+        script.address.accuracy_m = 8.0;
+        let script = script.walk_to(0.0, -25.0).walk_to(27.0, -1.0);
+        let script = script.climb(6.4, false).stay(25);
+        let left_ms = script.duration_ms();
+        let mut script = script.climb(-6.4, false);
+        let marked_ms = left_ms + late_sec * 1_000;
+        script.marks.push((marked_ms, MarkName::HandedOver));
+        let script = leave(script);
+        let score = script.score();
+        assert_eq!(
+            score.summary.floors_climbed,
+            Some(2),
+            "{late_sec}: {:#?}",
+            score.evidence
+        );
+        let door_sec = score.metrics.time_at_door_sec;
+        assert_eq!(door_sec, Some(25.0), "{late_sec}: {:#?}", score.evidence);
+        assert_eq!(score.summary.attempt_cycles, 1, "{late_sec}");
+        assert_eq!(score.reason_codes[0], ReasonCode::FullAttempt, "{late_sec}");
+    }
+}
