@@ -212,6 +212,13 @@ crate::parameters::table! {
         BEND_VARIANCES: f32 = 6.0;
     }
 
+    /// Parameters of `score/climb/way_back.rs`.
+    pub(crate) mod way_back {
+        /// The way back contradicts the rise if it is higher by more than this, metres: the lowest
+        /// storey, less the noise of two levels.
+        HIGHER_M: f32 = 2.0;
+    }
+
     /// Parameters of `score/height.rs`.
     pub(crate) mod height {
         /// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).

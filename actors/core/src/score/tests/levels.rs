@@ -4,8 +4,6 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 
 use super::acts::{arrive, leave};
-use super::errands::{come, floor, go};
-use super::phone::{Error, Phone};
 use super::script::Script;
 use crate::score::MarkName;
 
@@ -32,14 +30,14 @@ fn a_climb_before_the_drop_off_is_no_lobby_hand_off() {
             script
         };
         for window in &mut script.windows {
-            window.pressure_hpa = Some(955.0);
+            window.pressure_hpa = Some(955.3);
         }
         let from_ms = script.duration_ms();
         let script = script.walk_to(4.0, 9.0).stay(30).mark(MarkName::HandedOver);
         let mut script = leave(script.walk_to(0.0, -1.0).come_out());
         for window in &mut script.windows {
             if window.t_ms >= from_ms {
-                window.pressure_hpa = Some(955.0);
+                window.pressure_hpa = Some(955.3);
             }
         }
         script
@@ -148,5 +146,34 @@ fn a_mark_on_the_first_steps_down_belongs_to_the_stay() {
         assert_eq!(door_sec, Some(25.0), "{late_sec}: {:#?}", score.evidence);
         assert_eq!(score.summary.attempt_cycles, 1, "{late_sec}");
         assert_eq!(score.reason_codes[0], ReasonCode::FullAttempt, "{late_sec}");
+    }
+}
+
+/// A part of the stairs was not detected, and reception was lost only behind it, so the entrance
+/// seems to be upstairs and the rise too small. If the way back shows the whole height, the floor of
+/// the address is not refused. If it agrees with the rise, the floor is wrong.
+#[test]
+fn a_higher_way_back_contradicts_a_wrong_floor() {
+    for (hidden_m, outcome, floors) in [
+        (7.6, ReasonCode::FullAttempt, None),
+        (0.0, ReasonCode::PartialAttempt, Some(1)),
+    ] {
+        let mut script = arrive(26).floor(3).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+        if hidden_m > 0.0 {
+            script = script.climb(hidden_m, false);
+            script.events.pop();
+        }
+        let script = script.walk_to(0.0, 9.0).go_in().walk_to(0.0, 24.0);
+        let script = script.climb(2.0, false).walk_to(4.0, 24.0).stay(30);
+        let script = script.mark(MarkName::HandedOver).walk_to(0.0, 24.0);
+        let script = script.climb(-2.0 - hidden_m, false).walk_to(0.0, -1.0);
+        let score = leave(script.come_out()).score();
+        let found = (score.reason_codes[0], score.summary.floors_climbed);
+        assert_eq!(
+            found,
+            (outcome, floors),
+            "{hidden_m}: {:#?}",
+            score.evidence
+        );
     }
 }
