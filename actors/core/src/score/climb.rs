@@ -10,6 +10,7 @@ mod lost;
 mod ride_speed;
 mod stops;
 mod street;
+mod way_back;
 
 use core::ops::RangeInclusive;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use std::fmt::Write as _;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
 use ground::Height;
+use way_back::Doubt;
 
 use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::height::Rise;
@@ -41,6 +43,8 @@ pub(crate) struct Climb {
     pub(crate) doubtful: Option<RangeInclusive<i16>>,
     /// The rise from the street, if the courier came from a garage below it.
     pub(crate) from_street: Option<FromStreet>,
+    /// Whether the way back, or a change of the level without a climb, contradicts the rise.
+    pub(crate) is_doubted: bool,
 }
 
 /// The rise from the street to the drop-off of a courier who came from a garage below it.
@@ -60,13 +64,16 @@ impl Climb {
             elevator_used,
             doubtful: None,
             from_street: None,
+            is_doubted: false,
         }
     }
 
-    /// Returns the height of the drop-off above the ground floor, or `None` if it was not measured.
+    /// Returns the height of the drop-off above the ground floor, or `None` if it was not measured
+    /// beyond doubt.
     pub(crate) fn height_m(&self) -> Option<f32> {
         let from_street = self.from_street.as_ref().map(|street| street.rise);
-        from_street.or(self.rise).map(|rise| rise.metres)
+        let rise = from_street.or(self.rise).filter(|_| !self.is_doubted);
+        rise.map(|rise| rise.metres)
     }
 }
 
@@ -140,7 +147,14 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut Evi
         elevator_used,
         doubtful,
         from_street,
+        is_doubted: false,
     };
+    let measured_rise = rise.filter(|_| found.from_street.is_none());
+    if let Some((rise, estimate)) = measured_rise.zip(found.estimate.as_ref())
+        && let Some(doubt) = way_back::doubt(ctx, places, (to_ms, foot), (rise, estimate))
+    {
+        return doubted(found, (rise, doubt), (from_ms, to_ms), evidence);
+    }
     explain(
         &building,
         (from_ms, to_ms),
@@ -180,6 +194,37 @@ fn unknown(
     let text = EvidenceText::new(*text, explanation);
     evidence.add("floorsClimbed", signal, 0.0, span, text);
     Climb::unknown(elevator_used)
+}
+
+/// Returns the climb without a number of floors, and adds the evidence against its rise.
+fn doubted(
+    found: Climb,
+    (rise, doubt): (Rise, Doubt),
+    span: (u32, u32),
+    evidence: &mut EvidenceLog,
+) -> Climb {
+    let rise_m = rise.metres;
+    let (signal, text) = match doubt {
+        Doubt::Higher(back_m) => (
+            "way_back_differs",
+            format!(
+                "Air pressure shows a rise of {rise_m:.1} m to the drop-off, but the climbs on the way back add up to {back_m:.1} m, so floors cannot be counted."
+            ),
+        ),
+        Doubt::Unexplained => (
+            "rise_unexplained",
+            format!(
+                "Air pressure shows a rise of {rise_m:.1} m to the drop-off, and changed by a floor or more without a detected climb, so floors cannot be counted."
+            ),
+        ),
+    };
+    let text = EvidenceText::new(text, "A part of the way up was not detected as a climb.");
+    evidence.add("floorsClimbed", signal, 0.0, Some(span), text);
+    Climb {
+        floors: None,
+        is_doubted: true,
+        ..found
+    }
 }
 
 /// Returns whether the courier was at the drop-off from the beginning of the session.
@@ -295,6 +340,27 @@ fn signed_height_m(event: &Event) -> Option<f32> {
         -height_m
     } else {
         height_m
+    })
+}
+
+/// Returns the sum of the climbs' heights within a span in metres, or `None` if one of them was not
+/// measured, or still goes on at the end of the span.
+pub(crate) fn net_height_m(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<f32> {
+    if is_climbing_through(ctx, (to_ms, to_ms)) {
+        return None;
+    }
+    let climbs = climbs(ctx, from_ms, to_ms);
+    climbs
+        .iter()
+        .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))
+}
+
+/// Returns whether a climb begins before a span and ends after it.
+fn is_climbing_through(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let stairs = ctx.events(EventType::Stairs);
+    stairs.chain(ctx.events(EventType::Elevator)).any(|event| {
+        event.t_start_ms < from_ms
+            && event_end_ms(event, ctx.end_ms) > to_ms.saturating_add(INSTANT_MS)
     })
 }
 

@@ -101,6 +101,9 @@ fn compare_vertically(ctx: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64
         (Some((Vertical::Wrong, probability)), None) if is_doubtful(climb, address_floor) => {
             (Vertical::Unclear, probability)
         }
+        (Some((Vertical::Wrong, probability)), None) if climb.is_doubted => {
+            (Vertical::Unclear, probability)
+        }
         (Some(verdict), None) => verdict,
         // The measured height does not occur in any building.
         (None, _) if climb.rise.is_some() => (Vertical::Unclear, 0.0),
@@ -259,6 +262,7 @@ fn floor_difference(climb: &Climb) -> String {
         _ if climb.doubtful.is_some() => {
             " A part of the climb was too slow to be detected as stairs.".to_owned()
         }
+        _ if climb.is_doubted => " The rest of the way on foot contradicts that height.".to_owned(),
         _ => String::new(),
     }
 }

@@ -7,13 +7,15 @@ use porchlight_schema::event::seconds;
 use porchlight_schema::insight::ReasonCode;
 
 use super::Findings;
+use super::climb;
 use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::earlier_attempt::earlier_attempt;
 use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
-use super::place::{self, DropOffSource, Places, arrival};
+use super::place::{self, DropOff, DropOffSource, Places, arrival};
 use super::scoring_context::ScoringContext;
+use crate::score::parameters::door::climb::INSTANT_MS;
 use crate::score::parameters::door::outcome::{
     BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, SESSION_MS_MIN,
 };
@@ -344,7 +346,7 @@ fn lobby_hand_off(
         findings.doorstep.horizontal,
         Horizontal::Elsewhere | Horizontal::Unknown
     );
-    if rise.metres.abs() >= LEVEL_M || elsewhere {
+    if rise.metres.abs() >= LEVEL_M || elsewhere || !stayed_level(ctx, findings.places, &drop_off) {
         return None;
     }
     let near = match findings.places.entrance {
@@ -369,6 +371,21 @@ fn lobby_hand_off(
         evidence,
     );
     Some(ReasonCode::PossibleLobbyHandoff)
+}
+
+/// Returns whether no height was gained from the arrival on foot to the drop-off, or to the app's
+/// mark if that came later: the level was measured there, and the climbs on the way add up to less
+/// than a floor.
+fn stayed_level(ctx: &ScoringContext<'_>, places: &Places, drop_off: &DropOff) -> bool {
+    let last_ms = drop_off.claimed_ms.unwrap_or(0).max(drop_off.at_ms);
+    let around = (
+        last_ms.saturating_sub(INSTANT_MS),
+        last_ms.saturating_add(INSTANT_MS),
+    );
+    let arrived_ms = places.foot.map_or(last_ms, |foot| foot.from_ms);
+    ctx.height.level(around.0, around.1).is_some()
+        && climb::net_height_m(ctx, arrived_ms, last_ms)
+            .is_some_and(|height_m| height_m.abs() < LEVEL_M)
 }
 
 /// Returns whether the stay of the drop-off was at a door. At the address every stay is. Elsewhere

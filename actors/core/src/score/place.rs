@@ -11,11 +11,12 @@ mod upstairs;
 
 use super::MarkName;
 use super::position::Estimate;
-use super::scoring_context::{FootPeriod, ScoringContext};
+use super::scoring_context::{FootPeriod, ScoringContext, silences};
 use crate::score::parameters::place::drop_off::{
-    CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
-    MARK_NEAR_MS,
+    CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, JUST_LEFT_MS, LATE_TAP_M, LATE_TAP_MS,
+    LATE_TAP_SIGMAS, MARK_NEAR_MS,
 };
+use crate::score::parameters::place::scene::SILENCE_MS;
 use entrance::Entrance;
 use stays::Stay;
 
@@ -139,6 +140,11 @@ fn drop_off(
             return Some(DropOff { source, ..late });
         }
         let stay = stays::nearest(ctx, stays, at_ms, MARK_NEAR_MS);
+        if stay.is_none()
+            && let Some(left) = just_left(ctx, stays, at_ms)
+        {
+            return Some(DropOff { source, ..left });
+        }
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
@@ -191,12 +197,29 @@ fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<D
     best_at_address(ctx, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
+/// Returns the drop-off of a courier who marked it on the first steps down from a stay upstairs. The
+/// stay is the drop-off wherever its position is, and `claimed_ms` is the time of the mark.
+fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    let foot = foot_period_at(ctx, at_ms)?;
+    let is_left = |stay: &Stay| {
+        stay.from_ms >= foot.from_ms
+            && stay.to_ms <= at_ms
+            && at_ms - stay.to_ms <= JUST_LEFT_MS
+            && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
+            && ascent::is_on_another_floor(ctx, foot, stay.from_ms)
+    };
+    let index = stays.iter().rposition(is_left)?;
+    let stay = stays.get(index)?;
+    Some(claimed_at(dropped_off_at(index, stay), at_ms))
+}
+
 /// Returns the drop-off of a courier who marked it on foot, minutes after a stay at the address and
 /// without a drive between: the courier tapped on the way back. A climb may lie between if no other
 /// stay does. The stay is the drop-off, and `claimed_ms` is the time of the mark.
 fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
     let is_before = |stay: &Stay| stay.to_ms >= since_ms && stay.to_ms <= at_ms;
+    let is_before = |stay: &Stay| is_before(stay) && !is_silent_between(ctx, stay, at_ms);
     let on_this_floor = best_of(ctx, stays, |stay| {
         is_before(stay) && !stays::are_separated(ctx, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
     });
@@ -215,6 +238,23 @@ fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> 
     Some(claimed_at(stay, at_ms))
 }
 
+/// Returns whether the phone was silent between a stay and a mark, or around the mark, and then went
+/// on: the courier may have been at the door meanwhile, and on any floor. A phone that measures no
+/// height at the stay says nothing about floors, and may only be one that reports rarely.
+fn is_silent_between(ctx: &ScoringContext<'_>, stay: &Stay, at_ms: u32) -> bool {
+    let windows = ctx.input.windows;
+    let until_ms = at_ms.max(stay.from_ms).saturating_add(SILENCE_MS);
+    let silences = silences(windows, at_ms.min(stay.to_ms), until_ms);
+    let goes_on = windows
+        .iter()
+        .any(|window| window.has_measurement && window.t_ms >= at_ms);
+    stay.height_m.is_some()
+        && goes_on
+        && silences
+            .iter()
+            .any(|silence| silence.0 <= at_ms.max(stay.from_ms))
+}
+
 /// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address
 /// and without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time
 /// of the mark.
@@ -223,6 +263,7 @@ fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) ->
     let stay = best_of(ctx, stays, |stay| {
         stay.from_ms >= at_ms
             && stay.to_ms <= until_ms
+            && !is_silent_between(ctx, stay, at_ms)
             && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
     })?;
     Some(claimed_at(stay, at_ms))
@@ -273,14 +314,19 @@ fn best_of(
     };
     let (index, stay) =
         best(&|stay| !stay.is_passage).or_else(|| best(&|stay| !stay.is_before_ride))?;
-    Some(DropOff {
+    Some(dropped_off_at(index, stay))
+}
+
+/// Returns the drop-off at a stay, given by its index.
+fn dropped_off_at(index: usize, stay: &Stay) -> DropOff {
+    DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
         source: DropOffSource::Mark,
         stay: Some(index),
         estimate: stay.estimate,
         is_on_foot: true,
         claimed_ms: None,
-    })
+    }
 }
 
 /// Returns whether a stay may be at the address, which includes a stay without a position.

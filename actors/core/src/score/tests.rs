@@ -15,6 +15,7 @@ mod hostile;
 mod indoors;
 mod kerbside;
 mod knowledge;
+mod levels;
 mod odd;
 mod phone;
 mod returns;

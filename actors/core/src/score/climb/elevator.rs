@@ -198,7 +198,7 @@ fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
 }
 
 /// Returns whether the level changed by a floor within a minute without any event that explains it.
-fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+pub(super) fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let stairs: Vec<(u32, u32)> = ctx
         .events(EventType::Stairs)
         .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))

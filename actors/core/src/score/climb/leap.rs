@@ -3,9 +3,12 @@
 //! Ventilation and warm air hold a house above or below the street. A courier who passes the door
 //! gets from one pressure to the other within a second or two; stairs and elevators take longer.
 
+use porchlight_schema::event::EventType;
+
 use crate::score::height::Level;
 use crate::score::parameters::door::leap::{
-    AROUND_MS, CORE_MS, CORE_SHARE, IN_CLIMB_MS, LEAP_M, MOVING_MIN, PASSED_MS, SIDE_MS, SIDE_SHARE,
+    AROUND_MS, CORE_MS, CORE_SHARE, IN_CLIMB_MS, LEAP_M, MOVING_MIN, PASSED_MS, PUSH_MPS2, PUSH_MS,
+    SIDE_MS, SIDE_SHARE,
 };
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state};
 use crate::window::WINDOW_MS;
@@ -40,7 +43,8 @@ pub(crate) struct DoorInClimb {
 }
 
 /// Returns the door through which the courier walked at the beginning of a climb: the leap of the
-/// pressure has the slope of a staircase, so the climb seems to begin before the door.
+/// pressure has the slope of a staircase, so the climb seems to begin before the door. A leap during
+/// which a cabin pushed the body is a short ride.
 pub(crate) fn door_in_climb(ctx: &ScoringContext<'_>, began_ms: u32) -> Option<DoorInClimb> {
     let from_ms = began_ms.saturating_sub(CORE_MS);
     let to_ms = began_ms.saturating_add(IN_CLIMB_MS);
@@ -51,10 +55,35 @@ pub(crate) fn door_in_climb(ctx: &ScoringContext<'_>, began_ms: u32) -> Option<D
     let (before, inside) = last_leap(levels, |(before_ms, inside_ms)| {
         from_ms <= before_ms && inside_ms <= to_ms && is_passed(ctx, before_ms)
     })?;
-    Some(DoorInClimb {
+    let leap_m = inside.height_m - before.height_m;
+    let is_ride = is_ride_at(ctx, began_ms) && is_pushed(ctx, (before.t_ms, inside.t_ms), leap_m);
+    (!is_ride).then_some(DoorInClimb {
         inside_ms: inside.t_ms,
-        leap_m: inside.height_m - before.height_m,
+        leap_m,
     })
+}
+
+/// Returns whether the climb that begins at an instant is a ride.
+fn is_ride_at(ctx: &ScoringContext<'_>, began_ms: u32) -> bool {
+    ctx.events(EventType::Elevator)
+        .any(|ride| ride.t_start_ms == began_ms)
+}
+
+/// Returns whether the body was pushed as in a cabin that moves by `leap_m`: first in the direction
+/// of the ride, and then against it.
+fn is_pushed(ctx: &ScoringContext<'_>, (before_ms, inside_ms): (u32, u32), leap_m: f32) -> bool {
+    let around = (
+        before_ms.saturating_sub(PUSH_MS),
+        inside_ms.saturating_add(PUSH_MS),
+    );
+    let pushes = ctx
+        .windows(around.0, around.1)
+        .iter()
+        .filter_map(|window| window.motion?.vertical_mean)
+        .map(|vertical_mps2| vertical_mps2 * leap_m.signum());
+    pushes
+        .skip_while(|push_mps2| *push_mps2 < PUSH_MPS2)
+        .any(|push_mps2| push_mps2 <= -PUSH_MPS2)
 }
 
 /// Returns the level in the seconds after a door.

@@ -79,7 +79,7 @@ fn far_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let usual = learned.is_some_and(|place| {
         estimate.place.distance_m(place) <= FAR_M.max(FAR_SIGMAS * estimate.sigma_m)
     });
-    if usual || distance_m <= FAR_M.max(FAR_SIGMAS * sigma_m) {
+    if usual || distance_m <= FAR_M.max(FAR_SIGMAS * sigma_m) || is_jumped_to(ctx, estimate.place) {
         return None;
     }
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
@@ -113,6 +113,22 @@ fn far_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
         span: Some((claimed.at_ms, claimed.at_ms)),
         text,
     })
+}
+
+/// Returns whether the positions first came to a place by a jump away from the address. One source
+/// of wrong positions is then the reason for both the jump and the distance of the claim, and the
+/// kinematics already count it. Positions that are fabricated jump towards the address.
+fn is_jumped_to(ctx: &ScoringContext<'_>, place: Place) -> bool {
+    let fixes = || {
+        let windows = ctx.input.windows.iter();
+        windows.flat_map(|window| window.fixes.iter().flatten())
+    };
+    let Some(first) = ctx.jumps.iter().map(|jump| jump.t_ms).min() else {
+        return false;
+    };
+    let is_there = |fix: &Fix| fix.place.distance_m(place) <= FAR_M + fix.accuracy_m;
+    let jumped = fixes().find(|fix| fix.t_ms == first);
+    jumped.is_some_and(is_there) && !fixes().any(|fix| fix.t_ms < first && is_there(fix))
 }
 
 /// Returns the signal of a drop-off at positions that had jumped away and back. The positions

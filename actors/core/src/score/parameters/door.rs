@@ -111,6 +111,11 @@ crate::parameters::table! {
         /// The time from the beginning of a detected climb to a leap that it seems to begin with:
         /// the slope is taken over 3 s before and after, and the leap takes up to 2 s.
         IN_CLIMB_MS: u32 = 6_000;
+        /// The push of a cabin that rides one storey within the time of a leap, m/s² over a second:
+        /// half of the usual 1 m/s².
+        PUSH_MPS2: f32 = 0.5;
+        /// The time before and after a leap in which the cabin pushes.
+        PUSH_MS: u32 = 2_000;
     }
 
     /// Parameters of `score/climb/lost.rs`.
@@ -205,6 +210,13 @@ crate::parameters::table! {
         MEDIAN_SIGMAS: f32 = 0.6745;
         /// The variance of a second difference, in that of a height: 1 + 4 + 1.
         BEND_VARIANCES: f32 = 6.0;
+    }
+
+    /// Parameters of `score/climb/way_back.rs`.
+    pub(crate) mod way_back {
+        /// The way back contradicts the rise if it is higher by more than this, metres: the lowest
+        /// storey, less the noise of two levels.
+        HIGHER_M: f32 = 2.0;
     }
 
     /// Parameters of `score/height.rs`.

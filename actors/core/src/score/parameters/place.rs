@@ -6,6 +6,9 @@ crate::parameters::table! {
     pub(crate) mod drop_off {
         /// A mark this close to a stay still belongs to it (research: 20 s).
         MARK_NEAR_MS: u32 = 20_000;
+        /// A mark on the stairs this soon after a stay upstairs belongs to it: the tap of a courier
+        /// who already goes down (simulated: up to 4 s).
+        JUST_LEFT_MS: u32 = 10_000;
         /// The most by which the phone's clock and the service's may differ at the end, because of
         /// data in transit.
         CLOCKS_APART_MS: u32 = 60_000;

@@ -2,7 +2,7 @@
 
 use porchlight_schema::event::EventType;
 
-use super::{DropOffSource, Places};
+use super::{DropOffSource, Places, proof_at};
 use crate::score::parameters::place::halt::{
     FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
 };
@@ -21,8 +21,8 @@ struct Halt {
 }
 
 /// Returns a halt near the address in which the phone did not move on foot, although the app
-/// reported a drop-off or the vehicle drove on. The phone was then left in the vehicle, which is
-/// common, and shows nothing about the courier's actions.
+/// reported a drop-off or sent its proof, or the vehicle drove on. The phone was then left in the
+/// vehicle, which is common, and shows nothing about the courier's actions.
 pub(super) fn not_carried(ctx: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
     let is_near = |estimate: Estimate| {
         let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
@@ -39,25 +39,25 @@ pub(super) fn not_carried(ctx: &ScoringContext<'_>, places: &Places) -> Option<(
     let marked = places
         .drop_off
         .filter(|drop_off| drop_off.source != DropOffSource::Stay);
-    let proved = |halt: &Halt| match marked {
-        Some(drop_off) => (halt.from_ms..=halt.to_ms).contains(&drop_off.at_ms),
-        None => ctx.input.pod.is_some(),
-    };
+    let claimed_ms = marked.map(|drop_off| drop_off.at_ms).or(proof_at(ctx));
+    let is_claimed =
+        |halt: &Halt| claimed_ms.is_some_and(|at_ms| (halt.from_ms..=halt.to_ms).contains(&at_ms));
     halts(ctx).into_iter().find_map(|halt| {
         let span = (halt.from_ms, halt.to_ms);
         let walked = ctx
             .foot_periods
             .iter()
             .any(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) > 0);
-        let proved = proved(&halt);
+        let is_claimed = is_claimed(&halt);
+        let is_proved = is_claimed || (marked.is_none() && ctx.input.pod.is_some());
         let least_ms = match halt.least_ms {
-            _ if marked.is_some() && proved => HALT_PROVED_MS,
+            _ if is_claimed => HALT_PROVED_MS,
             // Without body sensors, getting out cannot be detected.
             least_ms if is_body_unmeasured(ctx, span) => least_ms.min(HALT_MS),
             least_ms => least_ms,
         };
         let long = halt.to_ms.saturating_sub(halt.from_ms) >= least_ms;
-        if walked || !long || !(halt.has_driven_on || proved) {
+        if walked || !long || !(halt.has_driven_on || is_proved) {
             return None;
         }
         let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);

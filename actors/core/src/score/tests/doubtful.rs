@@ -177,6 +177,36 @@ fn arbitrary_altitudes_contradict_no_pressure() {
     );
 }
 
+/// The network knows one access point 6 km from its place. At the door most fixes, but not all, are
+/// computed from it and claim 20 m, so the drop-off seems to be there as well. It is one wrong
+/// source, and not two grounds. A courier who is 6 km away and fabricates positions at the address
+/// stays suspicious.
+#[test]
+fn one_misplaced_access_point_is_not_two_grounds() {
+    let is_wrong = [true, false, true, true, false];
+    let mut script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+    let from = script.windows.len();
+    script = script.stay(40).mark(MarkName::HandedOver);
+    for (index, window) in script.windows.iter_mut().skip(from).enumerate() {
+        for fix in window.fixes.iter_mut().flatten() {
+            if is_wrong[index % is_wrong.len()] {
+                (fix.place.east_m, fix.accuracy_m) = (6_000.0 + fix.place.east_m, 20.0);
+            }
+        }
+    }
+    let score = leave(script).score();
+    let claims = about(&score, "fraudScore").filter(|entry| entry.signal.starts_with("claim_"));
+    assert_eq!(claims.count(), 0, "{:#?}", score.evidence);
+    assert!(!score.summary.suspicious_behavior, "{:#?}", score.evidence);
+
+    let fraud = Script::new(21).teleport(6_000.0, 0.0).stay(60);
+    let fraud = fraud.teleport(0.0, 0.0).stay(30).teleport(6_000.0, 0.0);
+    let score = fraud.stay(20).mark(MarkName::HandedOver).stay(60).score();
+    let mut claims = about(&score, "fraudScore").filter(|entry| entry.signal.starts_with("claim_"));
+    assert!(claims.next().is_some(), "{:#?}", score.evidence);
+    assert!(score.summary.suspicious_behavior, "{:#?}", score.evidence);
+}
+
 /// A phone finds its position by satellites, or by the access points around it. One of these was
 /// moved 200 m from where the network knows it. At the door the position jumps there and back.
 #[test]

@@ -311,6 +311,11 @@ impl Script {
         self
     }
 
+    /// Moves the courier to another height without any data.
+    pub(super) fn lift_to(&mut self, height_m: f32) {
+        self.height_m = height_m;
+    }
+
     /// Moves all further positions elsewhere.
     pub(super) fn teleport(mut self, east: f32, north: f32) -> Self {
         self.place = (east, north);
