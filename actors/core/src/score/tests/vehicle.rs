@@ -111,13 +111,13 @@ fn a_pressure_that_swings_in_a_pocket_hides_no_elevator() {
     assert_eq!(script.score().summary.elevator_used, Some(false));
 }
 
-/// The phone stays in the holder of a scooter, which stands three metres from the door for 34 s. The
+/// The phone stays in the holder of a scooter, which stands three metres from the door for 24 s. The
 /// app sends the proof of delivery then, and no mark. The courier may have been at the door.
 #[test]
 fn a_proof_from_a_halt_at_the_door_is_a_possible_attempt() {
     for error in ERRORS {
         let mut phone = Phone::new(error, 5).drive(0.0, -3.0);
-        phone = phone.stay(30);
+        phone = phone.stay(20);
         (phone.pod, phone.pod_at) = (true, Some(phone.now_sec()));
         let score = phone.stay(4).drive(500.0, -30.0).score();
         assert_eq!(
