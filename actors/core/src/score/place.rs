@@ -218,8 +218,9 @@ fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<Dro
 /// stay does. The stay is the drop-off, and `claimed_ms` is the time of the mark.
 fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
-    let is_before = |stay: &Stay| stay.to_ms >= since_ms && stay.to_ms <= at_ms;
-    let is_before = |stay: &Stay| is_before(stay) && !is_silent_between(ctx, stay, at_ms);
+    let is_before = |stay: &Stay| {
+        (since_ms..=at_ms).contains(&stay.to_ms) && !is_silent_between(ctx, stay, at_ms)
+    };
     let on_this_floor = best_of(ctx, stays, |stay| {
         is_before(stay) && !stays::are_separated(ctx, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
     });

@@ -115,9 +115,9 @@ fn far_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
-/// Returns whether the positions first came to a place by a jump away from the address. One source
-/// of wrong positions is then the reason for both the jump and the distance of the claim, and the
-/// kinematics already count it. Positions that are fabricated jump towards the address.
+/// Returns whether the first jump of the positions led to this place, which is far from the address.
+/// One source of wrong positions then explains both the jump and the distance of the claim, and the
+/// kinematics already count the jump. Fabricated positions jump towards the address.
 fn is_jumped_to(ctx: &ScoringContext<'_>, place: Place) -> bool {
     let fixes = || {
         let windows = ctx.input.windows.iter();
