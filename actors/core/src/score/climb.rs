@@ -286,9 +286,7 @@ fn flights(
     rise: Rise,
 ) -> Vec<u16> {
     let counted = |climbs: &[&Event], rise_m: f32| {
-        let climbed = climbs
-            .iter()
-            .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))?;
+        let climbed = sum_m(climbs)?;
         ((climbed - rise_m).abs() <= AGREE_M).then(|| landings::flights(ctx, climbs))?
     };
     let there = climbs(ctx, from_ms, to_ms);
@@ -349,7 +347,12 @@ pub(crate) fn net_height_m(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -
     if is_climbing_through(ctx, (to_ms, to_ms)) {
         return None;
     }
-    let climbs = climbs(ctx, from_ms, to_ms);
+    sum_m(&climbs(ctx, from_ms, to_ms))
+}
+
+/// Returns the sum of the heights of some climbs in metres, or `None` if one of them was not
+/// measured.
+fn sum_m(climbs: &[&Event]) -> Option<f32> {
     climbs
         .iter()
         .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))

@@ -98,10 +98,9 @@ fn compare_vertically(ctx: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64
         (_, Some(street)) if street.0 == Vertical::Right => street,
         (Some((Vertical::Wrong, _)), Some(street)) => street,
         (Some((_, probability)), Some(_)) => (Vertical::Unclear, probability),
-        (Some((Vertical::Wrong, probability)), None) if is_doubtful(climb, address_floor) => {
-            (Vertical::Unclear, probability)
-        }
-        (Some((Vertical::Wrong, probability)), None) if climb.is_doubted => {
+        (Some((Vertical::Wrong, probability)), None)
+            if climb.is_doubted || is_doubtful(climb, address_floor) =>
+        {
             (Vertical::Unclear, probability)
         }
         (Some(verdict), None) => verdict,

@@ -25,6 +25,7 @@ use crate::score::parameters::door::fingerprint::{
     CHANNEL_KEYS, CHANNEL_KEYS_STORED, CHANNELS_MIN, COPY_SHARE, DIFFERENT_MIN, GRID_M, PIECE,
     PIECE_M_MIN, PIECES_MIN, POSITION_KEYS, POSITION_KEYS_STORED, RUN, SLOTS, STEP_M_MAX,
 };
+use crate::score::scoring_context::recorded_fixes;
 use crate::window::{Fix, Window};
 use course::Course;
 
@@ -159,13 +160,13 @@ fn are_enough(pieces: &[u64]) -> bool {
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let positions = position_pieces(windows);
-    let course = Course::of(fixes(windows));
+    let course = Course::of(recorded_fixes(windows));
     if !are_enough(&positions) && !course.is_comparable() {
         return None;
     }
     let channels = [
-        channel_pieces(fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
-        channel_pieces(fixes(windows).filter_map(receiver_hash)),
+        channel_pieces(recorded_fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
+        channel_pieces(recorded_fixes(windows).filter_map(receiver_hash)),
         channel_pieces(
             windows
                 .iter()
@@ -193,12 +194,6 @@ fn hashes_of_enough(pieces: &[u64]) -> Vec<u64> {
     } else {
         Vec::new()
     }
-}
-
-fn fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
-    windows
-        .iter()
-        .flat_map(|window| window.fixes.iter().flatten())
 }
 
 /// Returns the hash of a fix's speed, course and altitude, if at least two of them are present.
@@ -255,7 +250,7 @@ fn position_pieces(windows: &[Window]) -> Vec<u64> {
     let mut pieces = Vec::new();
     let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
     let mut last: Option<&Fix> = None;
-    for fix in fixes(windows) {
+    for fix in recorded_fixes(windows) {
         let Some(before) = last else {
             last = Some(fix);
             continue;

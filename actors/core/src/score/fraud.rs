@@ -24,7 +24,7 @@ use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::fraud as weights;
 use super::place::DropOffSource;
-use super::scoring_context::ScoringContext;
+use super::scoring_context::{ScoringContext, recorded_fixes};
 
 use crate::score::parameters::fraud::signals::{
     MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL, WALKED_SEC_MIN,
@@ -261,12 +261,7 @@ fn add_group(
 
 /// Returns the signal of positions that the platform marked as simulated.
 fn mock_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
-    let all: Vec<&Fix> = ctx
-        .input
-        .windows
-        .iter()
-        .flat_map(|window| window.fixes.iter().flatten())
-        .collect();
+    let all: Vec<&Fix> = recorded_fixes(ctx.input.windows).collect();
     let mock: Vec<&&Fix> = all.iter().filter(|fix| fix.mock).collect();
     let (first, last) = (mock.first()?, mock.last()?);
     let span = (first.t_ms, last.t_ms);

@@ -272,11 +272,16 @@ pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
-/// Returns the fixes that are exact enough and not marked as simulated, in order of time.
-fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
-    let mut fixes: Vec<Fix> = windows
+/// Returns all fixes of the windows, also those that scoring leaves out.
+pub(crate) fn recorded_fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
+    windows
         .iter()
         .flat_map(|window| window.fixes.iter().flatten())
+}
+
+/// Returns the fixes that are exact enough and not marked as simulated, in order of time.
+fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
+    let mut fixes: Vec<Fix> = recorded_fixes(windows)
         .filter(|fix| !fix.mock && fix.accuracy_m <= USABLE_ACCURACY_M)
         .copied()
         .collect();

@@ -3,7 +3,7 @@
 use porchlight_schema::event::Event;
 
 use super::street::{self, Street};
-use super::{climbs, is_climbing_through, leap, lost, signed_height_m};
+use super::{climbs, is_climbing_through, leap, lost, sum_m};
 use crate::score::height::{Level, Rise, rise};
 use crate::score::parameters::door::climb::{
     AGREE_M, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS, INSTANT_MS, STEEP_M, STEEP_MS, UNEXPLAINED_M,
@@ -78,10 +78,7 @@ pub(super) fn measure(
     // A climb that goes on after the drop-off hides how much of it led there.
     let stay = places.door_stay();
     let dropped = stay.map_or((to_ms, to_ms), |stay| (stay.from_ms, stay.to_ms));
-    let detected_m = climbs
-        .iter()
-        .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))
-        .filter(|_| !is_climbing_through(ctx, dropped));
+    let detected_m = sum_m(&climbs).filter(|_| !is_climbing_through(ctx, dropped));
     let lost_m = lost.map_or(0.0, |lost| lost.metres);
     let leap_m = door_in_climb.map_or(0.0, |door| door.leap_m);
     let by_climbs = detected_m.map(|detected_m| detected_m + lost_m - leap_m);

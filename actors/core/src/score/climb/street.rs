@@ -3,7 +3,7 @@
 
 use porchlight_schema::event::EventType;
 
-use super::{climbs, signed_height_m};
+use super::{climbs, sum_m};
 use crate::score::height::{Level, Rise, rise};
 use crate::score::parameters::door::climb::{AGREE_M, INSTANT_MS};
 use crate::score::parameters::door::street::{
@@ -49,9 +49,7 @@ pub(super) fn check(
         return Street::Agrees;
     }
     let back = climbs(ctx, door.0.saturating_add(INSTANT_MS), foot.to_ms);
-    let back_m = back
-        .iter()
-        .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
+    let back_m = sum_m(&back);
     let confirmed = streets.into_iter().flatten().find_map(|street| {
         let rise = rise(street, door.1)?;
         (rise.metres + back_m?).abs().le(&AGREE_M).then_some(rise)

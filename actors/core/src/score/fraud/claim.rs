@@ -12,7 +12,7 @@ use crate::score::parameters::fraud::claim::{
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::place::{DropOff, DropOffSource, proof_at};
 use crate::score::position::Estimate;
-use crate::score::scoring_context::ScoringContext;
+use crate::score::scoring_context::{ScoringContext, recorded_fixes};
 use crate::score::{Findings, MarkName};
 use crate::window::Fix;
 
@@ -119,10 +119,7 @@ fn far_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
 /// One source of wrong positions then explains both the jump and the distance of the claim, and the
 /// kinematics already count the jump. Fabricated positions jump towards the address.
 fn is_jumped_to(ctx: &ScoringContext<'_>, place: Place) -> bool {
-    let fixes = || {
-        let windows = ctx.input.windows.iter();
-        windows.flat_map(|window| window.fixes.iter().flatten())
-    };
+    let fixes = || recorded_fixes(ctx.input.windows);
     let Some(first) = ctx.jumps.iter().map(|jump| jump.t_ms).min() else {
         return false;
     };
