@@ -229,11 +229,11 @@ const SESSION_READS_MAX: u64 = 11;
 
 /// The time within which a process removes the rows that lead to finished work, with room for a
 /// busy machine.
-const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
+pub const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Waits until the rows that lead to finished work are removed, unless that has happened already,
 /// and returns the cost without the reads by which the process verifies that it serves.
-pub async fn rows_removed(store: &CqlStore) -> StatementCounts {
+async fn rows_removed(store: &CqlStore) -> StatementCounts {
     let (_, counts) = cost(store, async {
         let (began, before) = (Instant::now(), store.statements().writes);
         while store.statements().writes == before && began.elapsed() < REMOVAL_TIMEOUT {
