@@ -1,5 +1,6 @@
 //! The facts about a session before its first sample, which depend on its start only.
 
+use porchlight_schema::sample::Kind;
 use porchlight_schema::session::{Address, Device, SessionStart};
 use serde::{Deserialize, Serialize};
 
@@ -64,5 +65,12 @@ impl SessionContext {
             models: Models::default(),
             confidences: Confidences::default(),
         }
+    }
+
+    /// Returns whether the phone declares that it can send this kind of sample.
+    #[must_use]
+    pub fn declares(&self, kind: Kind) -> bool {
+        let mut sensors = self.sensors.iter();
+        sensors.any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
     }
 }

@@ -10,7 +10,7 @@ use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::stays::Stay;
 use super::place::{Places, arrival};
-use super::scoring_context::{BodyState, ScoringContext, body_state, event_end_ms, overlap_ms};
+use super::scoring_context::{BodyState, ScoringContext, body_state, overlap_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
     PARKED_BEFORE_MS, SAME_DOOR_MARKED_SIGMAS, SAME_DOOR_SIGMAS,
@@ -295,9 +295,8 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
 /// entrance, and reception was good. If the height of the door is known, that decides instead.
 fn is_before_entrance(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     let is_poor = || {
-        ctx.events(EventType::GpsDegraded)
-            .chain(ctx.events(EventType::GpsLost))
-            .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+        ctx.poor_reception()
+            .map(|event| ctx.span_of(event))
             .any(|poor| overlap_ms(poor, (stay.from_ms, stay.to_ms)) > 0)
     };
     let is_early = places.entrance.is_some_and(|entrance| {
@@ -330,7 +329,7 @@ fn is_seen_away(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &St
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
     let drove = ctx
         .events(EventType::Driving)
-        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
+        .any(|event| event.t_start_ms < to_ms && ctx.end_of(event) > from_ms);
     if drove {
         return true;
     }

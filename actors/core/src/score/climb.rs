@@ -23,7 +23,7 @@ use way_back::Doubt;
 use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::height::Rise;
 use super::place::{DropOffSource, Places, open_way};
-use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use super::scoring_context::{FootPeriod, ScoringContext};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
     AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_MIN, INSTANT_MS, PRESSURE_GOES_ON_MS, RUNNERS_UP,
@@ -316,8 +316,7 @@ fn climbs<'a>(ctx: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Eve
     let from_ms = from_ms.saturating_sub(INSTANT_MS);
     events
         .filter(|event| {
-            event.t_start_ms >= from_ms
-                && event_end_ms(event, ctx.end_ms) <= to_ms.saturating_add(INSTANT_MS)
+            event.t_start_ms >= from_ms && ctx.end_of(event) <= to_ms.saturating_add(INSTANT_MS)
         })
         .collect()
 }
@@ -360,10 +359,8 @@ fn sum_m(climbs: &[&Event]) -> Option<f32> {
 
 /// Returns whether a climb begins before a span and ends after it.
 fn is_climbing_through(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let stairs = ctx.events(EventType::Stairs);
-    stairs.chain(ctx.events(EventType::Elevator)).any(|event| {
-        event.t_start_ms < from_ms
-            && event_end_ms(event, ctx.end_ms) > to_ms.saturating_add(INSTANT_MS)
+    ctx.climbs().any(|event| {
+        event.t_start_ms < from_ms && ctx.end_of(event) > to_ms.saturating_add(INSTANT_MS)
     })
 }
 
@@ -372,10 +369,7 @@ fn is_climbing_through(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -
 /// stopped may have gone on, so its height is unknown.
 fn measure_by_events(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(ctx, from_ms, to_ms);
-    let ended_ms = climbs
-        .iter()
-        .map(|event| event_end_ms(event, ctx.end_ms))
-        .max()?;
+    let ended_ms = climbs.iter().map(|event| ctx.end_of(event)).max()?;
     ctx.height
         .level(ended_ms, ended_ms.saturating_add(PRESSURE_GOES_ON_MS))?;
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {

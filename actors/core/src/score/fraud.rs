@@ -20,7 +20,7 @@ use porchlight_schema::sample::SystemName;
 
 use super::Findings;
 use super::doorstep::Vertical;
-use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, counted, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::fraud as weights;
 use super::place::DropOffSource;
@@ -328,8 +328,8 @@ fn clock_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         weights::CLOCK_ONCE
     };
     let text = format!(
-        "The phone's clock was changed {} times during the session.",
-        times.len()
+        "The phone's clock was changed {} during the session.",
+        counted(times.len(), "time")
     );
     let text = EvidenceText::new(
         text,

@@ -4,17 +4,11 @@ use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
 use super::climb::elevator;
-use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, counted, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::friction as weights;
 use super::place::Places;
-use super::scoring_context::{ScoringContext, event_end_ms};
-
-/// Formats a count as a sentence, such as `1 gate on the way.` or `2 gates on the way.`
-fn count_sentence(count: usize, noun: &str, when: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural} {when}.")
-}
+use super::scoring_context::ScoringContext;
 
 /// Computes `1 − e^(−value / scale)`, so that the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
@@ -107,7 +101,7 @@ fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut Friction
         .iter()
         .map(|event| match event.metadata {
             Metadata::Gate { wait_sec } => f64::from(wait_sec),
-            _ => seconds(event_end_ms(event, ctx.end_ms).saturating_sub(event.t_start_ms)),
+            _ => seconds(ctx.end_of(event).saturating_sub(event.t_start_ms)),
         })
         // `sum` of an empty iterator is −0, which the text would show.
         .fold(0.0, |sum, waited_sec| sum + waited_sec);
@@ -123,10 +117,8 @@ fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut Friction
         "Part of it may be a break.",
     );
     let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
-    let span = gates
-        .first()
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)));
-    let text = count_sentence(gates.len(), "gate", "on the way");
+    let span = gates.first().map(|event| ctx.span_of(event));
+    let text = format!("{} on the way.", counted(gates.len(), "gate"));
     total.add(
         "gates",
         points,
@@ -196,11 +188,8 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         .events(EventType::Stairs)
         .filter(|event| event.t_start_ms <= until_ms)
     {
-        if let Metadata::Climb {
-            floors: counted, ..
-        } = event.metadata
-        {
-            floors = floors.saturating_add(u32::from(counted.unwrap_or(1)));
+        if let Metadata::Climb { floors: known, .. } = event.metadata {
+            floors = floors.saturating_add(u32::from(known.unwrap_or(1)));
         }
     }
     let points = (f64::from(floors) * weights::STAIRS_PER_FLOOR).min(weights::STAIRS_CAP);
@@ -208,7 +197,7 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "stairs",
         points,
         None,
-        format!("{floors} floors climbed on stairs."),
+        format!("{} climbed on stairs.", counted(floors as usize, "floor")),
         "Storeys differ in height between buildings.",
     );
     let rides = elevator::rides(ctx, places)
@@ -219,7 +208,7 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "elevator",
         points,
         None,
-        count_sentence(rides, "elevator ride", "before the drop-off"),
+        format!("{} before the drop-off.", counted(rides, "elevator ride")),
         "Standing on an escalator looks the same.",
     );
 }

@@ -5,6 +5,7 @@ mod foot_periods;
 use std::borrow::Cow;
 
 use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::SystemName;
 
 pub(crate) use foot_periods::FootPeriod;
 
@@ -111,10 +112,43 @@ impl<'a> ScoringContext<'a> {
             .filter(move |event| event.event_type == event_type)
     }
 
+    /// Returns the end of an event. An event that is still open ends with the session.
+    pub(crate) fn end_of(&self, event: &Event) -> u32 {
+        event_end_ms(event, self.end_ms)
+    }
+
+    /// Returns the start and the end of an event.
+    pub(crate) fn span_of(&self, event: &Event) -> (u32, u32) {
+        (event.t_start_ms, self.end_of(event))
+    }
+
+    /// Returns the start and the end of each event of a type, in order.
+    pub(crate) fn spans(&self, event_type: EventType) -> impl Iterator<Item = (u32, u32)> {
+        self.events(event_type).map(|event| self.span_of(event))
+    }
+
+    /// Returns the changes of floors: first all stairs, then all rides.
+    pub(crate) fn climbs(&self) -> impl Iterator<Item = &'a Event> {
+        let stairs = self.events(EventType::Stairs);
+        stairs.chain(self.events(EventType::Elevator))
+    }
+
+    /// Returns the times of bad reception: first all degradations, then all losses.
+    pub(crate) fn poor_reception(&self) -> impl Iterator<Item = &'a Event> {
+        let degraded = self.events(EventType::GpsDegraded);
+        degraded.chain(self.events(EventType::GpsLost))
+    }
+
+    /// Returns whether the phone reported that it lost a sensor or the permission to read it.
+    pub(crate) fn has_lost_sensor(&self) -> bool {
+        let mut system = self.input.system.iter();
+        system.any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
+    }
+
     /// Returns the drive at `t_ms`, if the phone was in a moving vehicle.
     pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
         self.events(EventType::Driving)
-            .find(|event| event.t_start_ms <= t_ms && t_ms <= event_end_ms(event, self.end_ms))
+            .find(|event| event.t_start_ms <= t_ms && t_ms <= self.end_of(event))
     }
 
     /// Returns the metres walked on the level in `from_ms..to_ms`, or `None` if a vehicle lies
@@ -124,7 +158,7 @@ impl<'a> ScoringContext<'a> {
         let drives = self.events(EventType::Driving);
         if drives
             .into_iter()
-            .any(|event| event.t_start_ms < to_ms && event_end_ms(event, self.end_ms) > from_ms)
+            .any(|event| event.t_start_ms < to_ms && self.end_of(event) > from_ms)
         {
             return None;
         }
@@ -169,11 +203,9 @@ impl<'a> ScoringContext<'a> {
             from_ms.saturating_sub(INDOOR_NEAR_MS),
             to_ms.saturating_add(INDOOR_NEAR_MS),
         );
-        self.events(EventType::GpsDegraded)
-            .chain(self.events(EventType::GpsLost))
-            .chain(self.events(EventType::Stairs))
-            .chain(self.events(EventType::Elevator))
-            .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, self.end_ms)), near) > 0)
+        self.poor_reception()
+            .chain(self.climbs())
+            .any(|event| overlap_ms(self.span_of(event), near) > 0)
     }
 
     /// Estimates the position at `t_ms` from an earlier or later fix, and the distance walked

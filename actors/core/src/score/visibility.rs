@@ -14,6 +14,7 @@ use super::evidence_log::{EvidenceLog, EvidenceText, rounded};
 use super::parameters::weights::visibility as weights;
 use super::place::Places;
 use super::scoring_context::ScoringContext;
+use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::parameters::door::visibility::{
     BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS, SILENT_END_MS, USUAL_SHARE,
@@ -79,15 +80,11 @@ impl Channel {
     }
 
     /// Returns whether the device declares this channel, or `None` if it declares nothing.
-    fn is_declared(self, sensors: &[String]) -> Option<bool> {
-        if sensors.is_empty() {
+    fn is_declared(self, context: &SessionContext) -> Option<bool> {
+        if context.sensors.is_empty() {
             return None;
         }
-        let has = |kind: Kind| {
-            sensors
-                .iter()
-                .any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
-        };
+        let has = |kind: Kind| context.declares(kind);
         Some(match self {
             Self::Position => has(Kind::Location),
             Self::Motion => has(Kind::Steps) || has(Kind::Motion) || has(Kind::Imu),
@@ -219,7 +216,8 @@ fn little_data_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut Evid
 fn batches_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut EvidenceLog) -> f64 {
     let missing = ctx.input.missing_batches;
     if missing > 0 {
-        let text = format!("{missing} batches never arrived; their time counts as not covered.");
+        let text =
+            format!("Batches that never arrived: {missing}. Their time counts as not covered.");
         let explanation = "The phone had no network, or the app was closed.";
         evidence.add(
             "visibilityScore",
@@ -236,7 +234,7 @@ fn batches_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut Evidence
     let points = (f64::from(quarantined) * weights::QUARANTINED)
         .min(weights::QUARANTINED_CAP)
         .min(sum);
-    let text = format!("{quarantined} batches could not be processed and were left out.");
+    let text = format!("Batches left out because they could not be processed: {quarantined}.");
     let explanation = "A fault of the service, not of the courier.";
     -evidence.add(
         "visibilityScore",
@@ -423,7 +421,7 @@ fn parts(
                 bins.share((0, end_ms)) * factor,
                 bins.share(critical) * factor,
             );
-            match channel.is_declared(&ctx.input.context.sensors) {
+            match channel.is_declared(ctx.input.context) {
                 Some(false) if !bins.has_any_sample() => None,
                 _ => Some(ChannelCoverage {
                     channel,
@@ -434,7 +432,7 @@ fn parts(
             }
         })
         .collect();
-    if Channel::Marks.is_declared(&ctx.input.context.sensors) == Some(true) {
+    if Channel::Marks.is_declared(ctx.input.context) == Some(true) {
         let covered = if ctx.input.marks.is_empty() { 0.0 } else { 1.0 };
         parts.push(ChannelCoverage {
             channel: Channel::Marks,

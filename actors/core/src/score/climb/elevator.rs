@@ -10,7 +10,7 @@ use crate::score::parameters::door::climb::{
 };
 use crate::score::place::Places;
 use crate::score::place::stays::Stay;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, overlap_ms};
 
 /// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
 /// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
@@ -24,7 +24,7 @@ pub(super) fn is_used(
         ride.confidence.as_probability() >= CONFIDENCE_MIN && !may_be_stairs(ctx, ride)
     });
     if let Some(ride) = ride {
-        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+        let span = ctx.span_of(ride);
         let length_sec = seconds(span.1.saturating_sub(span.0));
         let text = format!("An elevator ride of {length_sec:.0} s was detected.");
         evidence.add(
@@ -83,7 +83,7 @@ pub(crate) fn rides<'a>(
 ) -> impl Iterator<Item = &'a Event> {
     let foot = places.foot;
     let is_on_foot = move |ride: &Event| {
-        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+        let span = ctx.span_of(ride);
         let is_within = |foot: &FootPeriod| overlap_ms(span, (foot.from_ms, foot.to_ms)) > 0;
         foot.is_none_or(|foot| is_within(&foot))
             || ctx
@@ -99,14 +99,14 @@ pub(crate) fn rides<'a>(
 fn has_steps(ctx: &ScoringContext<'_>, foot: &FootPeriod) -> bool {
     let walks = ctx.events(EventType::Walking);
     walks.chain(ctx.events(EventType::Stairs)).any(|event| {
-        let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
+        let span = ctx.span_of(event);
         overlap_ms(span, (foot.from_ms, foot.to_ms)) > 0
     })
 }
 
 /// Adds the evidence that a ride was detected and may have been something else.
 fn explain_doubt(ctx: &ScoringContext<'_>, ride: &Event, evidence: &mut EvidenceLog) {
-    let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+    let span = ctx.span_of(ride);
     evidence.add(
         "elevatorUsed",
         "doubtful_ride",
@@ -161,7 +161,7 @@ fn explain_unknown(is_unexplained: bool, span: (u32, u32), evidence: &mut Eviden
 /// Returns whether a ride is one of the vehicle: it is lower than any floor, or the vehicle drives
 /// off immediately. Pressure swings in a vehicle that starts.
 fn is_of_vehicle(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
-    let ended_ms = event_end_ms(ride, ctx.end_ms);
+    let ended_ms = ctx.end_of(ride);
     let is_low = signed_height_m(ride).is_some_and(|height_m| height_m.abs() < RIDE_M_MIN);
     let drives_off = ctx.events(EventType::Driving).any(|drive| {
         drive.t_start_ms >= ride.t_start_ms
@@ -187,7 +187,7 @@ fn measured_pressure_ms(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) 
 /// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
 /// recorded during it.
 fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
-    let (from_ms, to_ms) = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+    let (from_ms, to_ms) = ctx.span_of(ride);
     let is_body_measured = ctx
         .windows(from_ms, to_ms)
         .iter()
@@ -199,10 +199,7 @@ fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
 
 /// Returns whether the level changed by a floor within a minute without any event that explains it.
 pub(super) fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let stairs: Vec<(u32, u32)> = ctx
-        .events(EventType::Stairs)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
+    let stairs: Vec<(u32, u32)> = ctx.spans(EventType::Stairs).collect();
     let mut at_ms = from_ms;
     while at_ms < to_ms {
         let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);

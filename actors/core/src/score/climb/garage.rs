@@ -3,13 +3,11 @@
 //! In an underground garage the way on foot begins below the ground floor, but buildings number
 //! their floors from the street.
 
-use porchlight_schema::event::EventType;
-
 use crate::score::height::{Rise, rise};
 use crate::score::parameters::door::garage::{
     DEPTH_M, GOOD_TIMES, LEVEL_MS, PARKED_MS, RAMP_MS, SIGMA_M, USUAL_FIXES,
 };
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, median, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, median, overlap_ms};
 use crate::window::Fix;
 
 /// Returns the rise from the street to the parked vehicle, which is negative. Returns `None` unless
@@ -22,12 +20,8 @@ pub(super) fn rise_to_vehicle(
     foot.parked_ms?;
     let street_ms = last_good_fix_ms(ctx, foot.from_ms, until_ms)?;
     let is_poor = ctx
-        .events(EventType::GpsLost)
-        .chain(ctx.events(EventType::GpsDegraded))
-        .any(|event| {
-            let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
-            overlap_ms(span, (street_ms, until_ms)) > 0
-        });
+        .poor_reception()
+        .any(|event| overlap_ms(ctx.span_of(event), (street_ms, until_ms)) > 0);
     if !is_poor {
         return None;
     }

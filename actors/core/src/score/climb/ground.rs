@@ -9,7 +9,7 @@ use crate::score::parameters::door::climb::{
     AGREE_M, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS, INSTANT_MS, STEEP_M, STEEP_MS, UNEXPLAINED_M,
 };
 use crate::score::place::Places;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, overlap_ms};
 
 /// The rise from the ground to the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,7 +194,7 @@ fn is_steep(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
         let span = (at_ms, at_ms.saturating_add(STEEP_MS).min(to_ms));
         let is_seen = seen
             .iter()
-            .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span) > 0);
+            .any(|event| overlap_ms(ctx.span_of(event), span) > 0);
         let levels = ctx.height.levels(span.0, span.1);
         if let (Some(first), Some(last)) = (levels.first(), levels.last())
             && !is_seen

@@ -11,7 +11,7 @@ use crate::score::parameters::door::landings::{
     BEND_VARIANCES, CHANGE_COST, COST_MAX, FLIGHT_M_MAX, FLIGHT_M_MIN, MARGIN_MS, MEDIAN_SIGMAS,
     NOISE_M_MAX, RATE_MPS_MIN, RATE_SHARE, SECONDS_MIN, STRIDE_SIGMA_MPS,
 };
-use crate::score::scoring_context::{ScoringContext, event_end_ms};
+use crate::score::scoring_context::ScoringContext;
 use crate::window::WINDOW_MS;
 
 /// Returns the number of flights of these climbs. Returns `None` if one of them is a ride, if the
@@ -19,7 +19,7 @@ use crate::window::WINDOW_MS;
 pub(super) fn flights(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> Option<u16> {
     let counts = climbs.iter().map(|climb| {
         let from_ms = climb.t_start_ms.saturating_sub(MARGIN_MS);
-        let to_ms = event_end_ms(climb, ctx.end_ms).saturating_add(MARGIN_MS);
+        let to_ms = ctx.end_of(climb).saturating_add(MARGIN_MS);
         let is_on_stairs = climb.event_type == EventType::Stairs;
         is_on_stairs.then(|| count(ctx.height.levels(from_ms, to_ms)))?
     });

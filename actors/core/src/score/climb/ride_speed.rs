@@ -4,7 +4,7 @@ use porchlight_schema::event::{Event, EventType};
 
 use crate::score::height::Level;
 use crate::score::parameters::door::ride::{FAST_MPS, SPAN_LEVELS};
-use crate::score::scoring_context::{ScoringContext, event_end_ms};
+use crate::score::scoring_context::ScoringContext;
 
 /// Returns whether one of the climbs is a ride at the speed of an elevator in a tower.
 pub(super) fn is_fast(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> bool {
@@ -12,7 +12,7 @@ pub(super) fn is_fast(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> bool {
         .iter()
         .filter(|event| event.event_type == EventType::Elevator);
     rides
-        .map(|ride| (ride.t_start_ms, event_end_ms(ride, ctx.end_ms)))
+        .map(|ride| ctx.span_of(ride))
         .any(|(from_ms, to_ms)| top_mps(ctx.height.levels(from_ms, to_ms)) >= FAST_MPS)
 }
 

@@ -7,7 +7,7 @@ use super::climbs;
 use crate::score::height::{Level, Rise};
 use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MAX, TURN_SHARE};
 use crate::score::place::Places;
-use crate::score::scoring_context::{ScoringContext, event_end_ms};
+use crate::score::scoring_context::ScoringContext;
 
 /// Returns the heights above the entrance, in metres, at which the path was level between two
 /// climbs or at which a ride stopped.
@@ -28,9 +28,7 @@ pub(super) fn heights_m(
     let mut levels: Vec<f32> = Vec::new();
     for pair in climbs.windows(2) {
         let [one, next] = pair else { continue };
-        let level = ctx
-            .height
-            .level(event_end_ms(one, ctx.end_ms), next.t_start_ms);
+        let level = ctx.height.level(ctx.end_of(one), next.t_start_ms);
         levels.extend(level.map(|level| level.height_m));
     }
     for ride in climbs
@@ -38,8 +36,7 @@ pub(super) fn heights_m(
         .filter(|event| event.event_type == EventType::Elevator)
     {
         levels.extend(ride_stops(
-            ctx.height
-                .levels(ride.t_start_ms, event_end_ms(ride, ctx.end_ms)),
+            ctx.height.levels(ride.t_start_ms, ctx.end_of(ride)),
         ));
     }
     levels
@@ -89,7 +86,7 @@ pub(super) fn turns(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> Option<f32> 
     }
     let (mut turned_rad, mut measured, mut seconds) = (0.0_f32, 0_usize, 0_usize);
     for climb in climbs {
-        let windows = ctx.windows(climb.t_start_ms, event_end_ms(climb, ctx.end_ms));
+        let windows = ctx.windows(climb.t_start_ms, ctx.end_of(climb));
         let yaws = windows.iter().filter_map(|window| window.motion?.yaw_rad);
         let mut own_rad = 0.0_f32;
         for yaw_rad in yaws {

@@ -99,8 +99,7 @@ fn level_after(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<Level> {
 /// first seconds was under way already.
 fn began_indoors(ctx: &ScoringContext<'_>, foot: FootPeriod, door_ms: u32) -> bool {
     let is_lost = ctx
-        .events(EventType::GpsLost)
-        .chain(ctx.events(EventType::GpsDegraded))
+        .poor_reception()
         .any(|event| event.t_start_ms <= door_ms);
     let climbs = climbs(ctx, 0, door_ms);
     let is_incomplete = climbs

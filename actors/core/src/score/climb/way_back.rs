@@ -9,7 +9,7 @@ use crate::score::parameters::door::outcome::LEVEL_M;
 use crate::score::parameters::door::way_back::HIGHER_M;
 use crate::score::parameters::place::open_way::WAY_M;
 use crate::score::place::Places;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Evidence against the measured rise.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +64,7 @@ fn height_m(ctx: &ScoringContext<'_>, (left_ms, to_ms): (u32, u32)) -> Option<f3
             break;
         }
         sum_m += metres;
-        last_ms = event_end_ms(climb, ctx.end_ms);
+        last_ms = ctx.end_of(climb);
     }
     (sum_m != 0.0).then_some(sum_m)
 }

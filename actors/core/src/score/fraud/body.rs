@@ -1,7 +1,7 @@
 //! Compares position and body: one moves and the other does not.
 
 use porchlight_schema::event::EventType;
-use porchlight_schema::sample::{ActivityType, SystemName};
+use porchlight_schema::sample::{ActivityType, Kind};
 
 use super::{Group, Signal, strides};
 use crate::geo::Place;
@@ -16,7 +16,7 @@ use crate::score::parameters::fraud::body::{
     WALKS_UNCOUNTED_M,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, event_end_ms, median};
+use crate::score::scoring_context::{ScoringContext, median};
 use crate::window::{Fix, Window};
 
 pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
@@ -128,7 +128,7 @@ fn piece(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     let drives = ctx.events(EventType::Driving);
     let driving = drives
         .into_iter()
-        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
+        .any(|event| event.t_start_ms < to_ms && ctx.end_of(event) > from_ms);
     let on_road = driving || fixes.windows(2).any(is_faster_than_walk);
     Some(Piece {
         from_ms,
@@ -190,12 +190,9 @@ fn rest(ctx: &ScoringContext<'_>, windows: &[Window]) -> (BodyRest, f32) {
 /// has reported, and no event says that it was lost.
 fn counts_on_change(ctx: &ScoringContext<'_>) -> bool {
     let input = ctx.input;
-    input.context.sensors.iter().any(|sensor| sensor == "steps")
+    input.context.declares(Kind::Steps)
         && input.windows.iter().any(|window| window.steps.is_some())
-        && !input
-            .system
-            .iter()
-            .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
+        && !ctx.has_lost_sensor()
 }
 
 fn has_gait(window: &&Window) -> bool {
@@ -208,18 +205,9 @@ fn has_gait(window: &&Window) -> bool {
 
 /// Returns the signal of a position that walks while the body shows no walk.
 fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
-    let declared = ctx
-        .input
-        .context
-        .sensors
-        .iter()
-        .any(|sensor| sensor == "steps");
-    let counts = declared
-        || ctx
-            .input
-            .windows
-            .iter()
-            .any(|window| window.steps.is_some());
+    let input = ctx.input;
+    let counts = input.context.declares(Kind::Steps)
+        || input.windows.iter().any(|window| window.steps.is_some());
     let on_foot = |piece: &&Piece| !piece.on_road && FOOT_MPS.contains(&piece.speed_mps);
     // A phone without a step counter may be carried so gently that nothing shows, but not as if it
     // lay on a table.
@@ -377,9 +365,7 @@ fn frozen_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
 fn is_outdoors(ctx: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
     let inside = |event_type| {
         let mut events = ctx.events(event_type);
-        events.any(|event| {
-            event.t_start_ms < until_ms && event_end_ms(event, ctx.end_ms) > start.t_ms
-        })
+        events.any(|event| event.t_start_ms < until_ms && ctx.end_of(event) > start.t_ms)
     };
     let building = [
         EventType::Stairs,
@@ -416,7 +402,7 @@ fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         }
     };
     ctx.events(EventType::Driving).find_map(|event| {
-        let (from_ms, to_ms) = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
+        let (from_ms, to_ms) = ctx.span_of(event);
         if !ALTITUDE_MS.contains(&to_ms.saturating_sub(from_ms)) {
             return None;
         }

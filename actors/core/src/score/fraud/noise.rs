@@ -11,7 +11,7 @@ use crate::score::parameters::fraud::noise::{
     WHITE_PIECES, WHITE_SHARE,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, event_end_ms};
+use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
 /// Returns the signal of a path without noise, or else of independent noise for each fix.
@@ -44,10 +44,7 @@ struct Piece {
 
 /// Returns successive pieces of the path without overlap.
 fn pieces(ctx: &ScoringContext<'_>, fixes: &[Fix]) -> Vec<Piece> {
-    let driving: Vec<(u32, u32)> = ctx
-        .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
+    let driving: Vec<(u32, u32)> = ctx.spans(EventType::Driving).collect();
     let is_driven = |span: (u32, u32)| {
         let next = driving.partition_point(|drive| drive.0 <= span.1);
         next.checked_sub(1)

@@ -3,7 +3,6 @@
 //! fidgeting hand hides missing strides.
 
 use porchlight_schema::event::EventType;
-use porchlight_schema::sample::SystemName;
 
 use super::{Group, Signal};
 use crate::score::evidence_log::EvidenceText;
@@ -12,7 +11,7 @@ use crate::score::parameters::fraud::strides::{
     GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_M_MIN, WAY_MS, WAY_SIGMAS,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, event_end_ms};
+use crate::score::scoring_context::ScoringContext;
 use crate::window::{Fix, Window};
 
 /// The strides and gait felt on the paths.
@@ -58,12 +57,8 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
 
 /// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
 fn counts(ctx: &ScoringContext<'_>) -> bool {
-    let input = ctx.input;
-    input.windows.iter().any(|window| window.steps.is_some())
-        && !input
-            .system
-            .iter()
-            .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
+    let mut windows = ctx.input.windows.iter();
+    windows.any(|window| window.steps.is_some()) && !ctx.has_lost_sensor()
 }
 
 /// Adds up the strides and the gait on all paths.
@@ -93,10 +88,7 @@ fn measure(ctx: &ScoringContext<'_>) -> Felt {
 
 /// Returns the paths on foot outside of drives and buildings: start, end, and length in metres.
 fn ways(ctx: &ScoringContext<'_>) -> Vec<(u32, u32, f32)> {
-    let drives: Vec<(u32, u32)> = ctx
-        .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
+    let drives: Vec<(u32, u32)> = ctx.spans(EventType::Driving).collect();
     let is_driven = |t_ms: u32| {
         let next = drives.partition_point(|drive| drive.0 <= t_ms);
         let last = next.checked_sub(1).and_then(|index| drives.get(index));

@@ -5,7 +5,7 @@ use porchlight_schema::event::EventType;
 use super::stays::{Stay, origin, walked_ms};
 use crate::score::parameters::door::attempts::LEFT_M;
 use crate::score::parameters::place::stays::WAY_TO_WAIT_MS;
-use crate::score::scoring_context::{ScoringContext, event_end_ms, silences};
+use crate::score::scoring_context::{ScoringContext, silences};
 
 /// Returns whether a stay may have been at the vehicle: where the period on foot began, or where a
 /// drive ended.
@@ -24,7 +24,7 @@ pub(crate) fn is_driven_to(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
     let drives = ctx.input.events.iter();
     let last_ms = drives
         .filter(|event| event.event_type == EventType::Driving)
-        .filter(|event| event_end_ms(event, ctx.end_ms) <= stay.from_ms)
+        .filter(|event| ctx.end_of(event) <= stay.from_ms)
         .map(|event| event.t_start_ms)
         .max();
     last_ms.is_some_and(|drive_ms| {

@@ -1,12 +1,12 @@
 //! Finds the stays that a courier reached by stairs or an elevator.
 
-use porchlight_schema::event::{Direction, EventType, Metadata};
+use porchlight_schema::event::{Direction, Metadata};
 
 use crate::score::height::rise;
 use crate::score::parameters::place::ascent::{SLACK_MS, STOREY_M};
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::score::parameters::place::upstairs::FLOOR_M_MIN;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Returns whether a stay that begins at `from_ms` is on another floor than the start of its period
 /// on foot: the climbs between them add up to at least one storey, and the levels do not contradict
@@ -23,13 +23,9 @@ pub(super) fn is_on_another_floor(
 /// Returns the sum of the climbs from the start of a period on foot to `until_ms`, in metres,
 /// negative for down.
 fn climbed_m(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> f32 {
-    let climbs = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
-        .filter(|event| {
-            event.t_start_ms >= foot.from_ms
-                && event_end_ms(event, ctx.end_ms) <= until_ms.saturating_add(SLACK_MS)
-        });
+    let climbs = ctx.climbs().filter(|event| {
+        event.t_start_ms >= foot.from_ms && ctx.end_of(event) <= until_ms.saturating_add(SLACK_MS)
+    });
     climbs
         .map(|event| match event.metadata {
             Metadata::Climb {

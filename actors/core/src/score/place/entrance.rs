@@ -15,7 +15,7 @@ use crate::score::parameters::place::entrance::{
     WORSENED_TIMES,
 };
 use crate::score::scoring_context::{
-    BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, median, overlap_ms,
+    BodyState, FootPeriod, ScoringContext, body_state, median, overlap_ms,
 };
 use crate::window::{Fix, Window};
 
@@ -77,9 +77,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places) -> Option<Entrance
         (Some(known_ms), None) => (known_ms, EntranceSource::KnownPlace),
         (None, None) => (climb_ms?, EntranceSource::Climb),
     };
-    let gates = ctx
-        .events(EventType::Gate)
-        .map(|event| event_end_ms(event, ctx.end_ms));
+    let gates = ctx.events(EventType::Gate).map(|event| ctx.end_of(event));
     let signs = doorway::Signs {
         placed_ms: match source {
             EntranceSource::KnownPlace => known_ms.into_iter().chain(decay_ms).collect(),
@@ -115,8 +113,7 @@ fn last_gate_outdoors(ctx: &ScoringContext<'_>, (from_ms, before_ms): (u32, u32)
             .count();
         good >= GATE_FIXES && good == fixes.len()
     };
-    ctx.events(EventType::Gate)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+    ctx.spans(EventType::Gate)
         .filter(|gate| gate.0 >= from_ms && gate.1 <= before_ms)
         .filter(is_outdoors)
         .map(|gate| gate.1)
@@ -192,9 +189,7 @@ fn decay_start_ms(
 /// beside a courier who waits at the door hides half of the sky, and the courier passes the door
 /// only when the rest ends.
 fn end_of_rest_ms(ctx: &ScoringContext<'_>, places: &Places, decay_ms: u32, before_ms: u32) -> u32 {
-    let gates = ctx
-        .events(EventType::Gate)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)));
+    let gates = ctx.spans(EventType::Gate);
     let waits_inside = |rest: (u32, u32)| {
         let mut stays = places.stays.iter().filter(|stay| stay.is_before_ride);
         stays.any(|stay| overlap_ms((stay.from_ms, stay.to_ms), rest) > 0)
@@ -223,9 +218,7 @@ fn rests(ctx: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)
     let still = since
         .zip(until)
         .map(|(since, until)| (since.t_ms, until.end_ms()));
-    ctx.events(EventType::Stopped)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .chain(still)
+    ctx.spans(EventType::Stopped).chain(still)
 }
 
 /// Returns the accuracy that counts as worse than usual before `t_ms`: at most [`WORSENED_M`], unless
@@ -255,9 +248,8 @@ fn is_rest_outside(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until
         return false;
     };
     let climbed = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
-        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
+        .climbs()
+        .any(|event| event.t_start_ms < to_ms && ctx.end_of(event) > from_ms);
     let silent = ctx.fixes(last.t_ms + 1, next.t_ms).is_empty();
     silent
         && !climbed
@@ -276,7 +268,7 @@ fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     };
     let events = ctx.timeline.iter().copied();
     let mut spans: Vec<(u32, u32)> = events
-        .filter_map(|event| Some((begin_ms(event)?, event_end_ms(event, ctx.end_ms))))
+        .filter_map(|event| Some((begin_ms(event)?, ctx.end_of(event))))
         .collect();
     spans.sort_unstable();
     spans
@@ -285,7 +277,7 @@ fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
 /// Returns the time from which reception was so bad in a `GPS_DEGRADED` that a wall may be the
 /// cause. On a phone that is usually exact to 2 m, a tree or a house front makes 5 m.
 fn wall_ms(ctx: &ScoringContext<'_>, event: &Event) -> Option<u32> {
-    let to_ms = event_end_ms(event, ctx.end_ms).saturating_add(1);
+    let to_ms = ctx.end_of(event).saturating_add(1);
     let fixes = ctx.fixes(event.t_start_ms, to_ms);
     match fixes.iter().position(|fix| fix.accuracy_m >= WALL_M_MIN) {
         Some(0) => Some(event.t_start_ms),
@@ -362,9 +354,8 @@ fn street_part(
 
 /// Returns the changes of floors that begin at or after `from_ms`.
 fn climbs(ctx: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, u32)> {
-    ctx.events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+    ctx.climbs()
+        .map(|event| ctx.span_of(event))
         .filter(move |climb| climb.0 >= from_ms)
 }
 
@@ -374,7 +365,7 @@ fn climbs(ctx: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, 
 fn is_restored_at_rest(ctx: &ScoringContext<'_>, restored_ms: u32) -> bool {
     let stood = ctx.events(EventType::Stopped).any(|event| {
         event.t_start_ms.saturating_add(LAG_MS * 2) <= restored_ms
-            && restored_ms <= event_end_ms(event, ctx.end_ms)
+            && restored_ms <= ctx.end_of(event)
     });
     // A position that stands still indoors shows nothing about the body.
     stood && is_body_measured(ctx, restored_ms.saturating_sub(LAG_MS), restored_ms)
@@ -451,7 +442,7 @@ fn known_entrance_ms(ctx: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> O
     let waited = ctx
         .events(EventType::Gate)
         .chain(ctx.events(EventType::Stopped))
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+        .map(|event| ctx.span_of(event))
         .filter(|wait| (wait.0..=wait.1).contains(&at_ms) && wait.1 <= until_ms);
     waited.map(|wait| wait.1).max().or(Some(at_ms))
 }

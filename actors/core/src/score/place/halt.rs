@@ -7,7 +7,7 @@ use crate::score::parameters::place::halt::{
     FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
 };
 use crate::score::position::Estimate;
-use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
+use crate::score::scoring_context::{ScoringContext, overlap_ms};
 use crate::window::Fix;
 
 /// A time for which the vehicle stood still.
@@ -76,9 +76,7 @@ fn is_body_unmeasured(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) ->
 /// Returns the times between two drives and after the last one, and the long halts within them.
 fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
     let drives = ctx.events(EventType::Driving);
-    let drives: Vec<(u32, u32)> = drives
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
+    let drives: Vec<(u32, u32)> = drives.map(|event| ctx.span_of(event)).collect();
     let mut halts = Vec::new();
     for (index, &(from_ms, to_ms)) in drives.iter().enumerate() {
         halts.extend(halts_within(ctx.fixes(from_ms, to_ms)));

@@ -4,11 +4,11 @@
 //! address. The floors of the deck are not floors of that building, and neither are those of the
 //! previous customer's building, in which a courier on foot starts the session.
 
-use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use porchlight_schema::event::{Direction, Event, Metadata};
 
 use super::ascent;
 use crate::score::parameters::place::open_way::{ACCURACY_M, WAY_M};
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Returns the time at which the last long way in the open after a change of floors and before
 /// `until_ms` began; 0 if there is none. If no vehicle was parked, it counts only if the courier
@@ -18,18 +18,15 @@ use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 pub(crate) fn since_ms(ctx: &ScoringContext<'_>, foot: FootPeriod, until_ms: u32) -> u32 {
     let mut next: Option<&Event> = None;
     let mut climbs: Vec<&Event> = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
-        .filter(|event| {
-            event.t_start_ms >= foot.from_ms && event_end_ms(event, ctx.end_ms) <= until_ms
-        })
+        .climbs()
+        .filter(|event| event.t_start_ms >= foot.from_ms && ctx.end_of(event) <= until_ms)
         .collect();
     climbs.sort_unstable_by_key(|event| event.t_start_ms);
     climbs
         .into_iter()
         .rev()
         .find_map(|climb| {
-            let ended_ms = event_end_ms(climb, ctx.end_ms);
+            let ended_ms = ctx.end_of(climb);
             let next = next.replace(climb);
             let way = (ended_ms, next.map_or(until_ms, |next| next.t_start_ms));
             let begin_ms = begin_of_way_ms(ctx, way);

@@ -20,7 +20,7 @@ use crate::score::parameters::place::stays::{
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
 use crate::score::scoring_context::{
-    BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, overlap_ms,
+    BodyState, FootPeriod, ScoringContext, body_state, overlap_ms,
 };
 use crate::window::WINDOW_MS;
 
@@ -58,7 +58,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     let stops = ctx.events(EventType::Stopped);
     let mut stops: Vec<(u32, u32)> = stops
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+        .map(|event| ctx.span_of(event))
         .chain(ctx.apparent_ride)
         .collect();
     stops.sort_unstable();
@@ -216,9 +216,7 @@ pub(crate) fn are_separated(
 ) -> bool {
     let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
     ctx.timeline.iter().any(|event| {
-        types.contains(&event.event_type)
-            && overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), between)
-                > SEPARATED_MS
+        types.contains(&event.event_type) && overlap_ms(ctx.span_of(event), between) > SEPARATED_MS
     })
 }
 
@@ -288,7 +286,7 @@ fn has_mark(ctx: &ScoringContext<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> 
 fn is_passage(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = ctx.events(EventType::Gate).any(|event| {
-        let overlap = overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span);
+        let overlap = overlap_ms(ctx.span_of(event), span);
         let is_likely = event.confidence.as_probability() >= GATE_CONFIDENCE_MIN;
         is_likely && overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
@@ -309,9 +307,8 @@ fn is_turning_point(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool
     let own_m = estimate.place.distance_m(origin);
     let later = (stay.to_ms, foot.to_ms);
     let climbs = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
-        .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), later) > 0);
+        .climbs()
+        .any(|event| overlap_ms(ctx.span_of(event), later) > 0);
     let is_at_vehicle = |other: &Stay| {
         other
             .estimate
@@ -354,7 +351,7 @@ pub(crate) fn walked_ms(ctx: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
         .count() as u32;
     let events = ctx
         .events(EventType::Walking)
-        .map(|event| overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span))
+        .map(|event| overlap_ms(ctx.span_of(event), span))
         .fold(0, u32::saturating_add);
     seconds.saturating_mul(WINDOW_MS).max(events)
 }

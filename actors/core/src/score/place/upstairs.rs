@@ -1,14 +1,12 @@
 //! Finds stays on another floor that are not detected as stops, because only the height shows them
 //! or because they are short.
 
-use porchlight_schema::event::{Direction, EventType, Metadata};
+use porchlight_schema::event::{Direction, Metadata};
 
 use super::ascent;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, RESTS_MS_MIN, STAY_MS_MIN};
-use crate::score::scoring_context::{
-    BodyState, FootPeriod, ScoringContext, body_state, event_end_ms,
-};
+use crate::score::scoring_context::{BodyState, FootPeriod, ScoringContext, body_state};
 
 /// Returns the time that a courier spent on the floor farthest from the start of the period on
 /// foot, in milliseconds since the session's start: on that floor the courier went to a door.
@@ -55,12 +53,11 @@ pub(super) fn time_on_farthest_floor(
 /// even if the rest was shorter than a stop.
 pub(super) fn rest_at_turn(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<(u32, u32)> {
     let mut climbs: Vec<(u32, u32, Direction)> = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator))
+        .climbs()
         .filter(|event| event.t_start_ms >= foot.from_ms && event.t_start_ms < foot.to_ms)
         .filter_map(|event| match event.metadata {
             Metadata::Climb { direction, .. } => {
-                Some((event.t_start_ms, event_end_ms(event, ctx.end_ms), direction))
+                Some((event.t_start_ms, ctx.end_of(event), direction))
             }
             _ => None,
         })

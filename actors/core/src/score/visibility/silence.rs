@@ -1,36 +1,27 @@
 //! Covers the silences of a channel that are not a loss of data.
 
-use porchlight_schema::event::EventType;
 use porchlight_schema::sample::{Kind, SystemName};
 
 use super::{BIN_MS, Bins};
 use crate::geo::Place;
 use crate::score::parameters::door::silence::{BUILDING_M, REPEATED_SHARE};
 use crate::score::place::Places;
-use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
+use crate::score::scoring_context::{ScoringContext, overlap_ms};
 
 /// Covers the silences of a step counter that reports on change (contract 3) and is the only body
 /// sensor. While it is silent and other samples arrive, the courier makes no step.
 pub(super) fn cover_uncounted(ctx: &ScoringContext<'_>, motion: &mut Bins, stream: &Bins) {
-    let has = |kind: Kind| {
-        let mut sensors = ctx.input.context.sensors.iter();
-        sensors.any(|sensor| sensor.eq_ignore_ascii_case(kind.as_str()))
-    };
+    let context = ctx.input.context;
     let windows = || ctx.input.windows.iter();
     let has_motion = windows().any(|window| window.motion.is_some());
-    let is_sensor_lost = ctx
-        .input
-        .system
-        .iter()
-        .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost));
     let readings = windows().filter(|window| window.steps.is_some()).count();
     let repeated = windows().filter(|window| window.steps == Some(0)).count();
     let reports_on_change = repeated <= 1 + readings / REPEATED_SHARE;
-    if !has(Kind::Steps)
-        || has(Kind::Motion)
-        || has(Kind::Imu)
+    if !context.declares(Kind::Steps)
+        || context.declares(Kind::Motion)
+        || context.declares(Kind::Imu)
         || has_motion
-        || is_sensor_lost
+        || ctx.has_lost_sensor()
         || !reports_on_change
     {
         return;
@@ -56,11 +47,8 @@ pub(super) fn cover_indoors(
     position: &mut Bins,
     (motion, pressure): (&Bins, &Bins),
 ) {
-    let lost = ctx
-        .events(EventType::GpsLost)
-        .chain(ctx.events(EventType::GpsDegraded));
-    for event in lost {
-        let (from_ms, to_ms) = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
+    for event in ctx.poor_reception() {
+        let (from_ms, to_ms) = ctx.span_of(event);
         if !is_in_building(ctx, places, (from_ms, to_ms)) {
             continue;
         }
@@ -86,12 +74,9 @@ fn is_in_building(ctx: &ScoringContext<'_>, places: &Places, span: (u32, u32)) -
     {
         return false;
     }
-    let climbs = ctx
-        .events(EventType::Stairs)
-        .chain(ctx.events(EventType::Elevator));
-    if climbs
-        .into_iter()
-        .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span) > 0)
+    if ctx
+        .climbs()
+        .any(|event| overlap_ms(ctx.span_of(event), span) > 0)
     {
         return true;
     }

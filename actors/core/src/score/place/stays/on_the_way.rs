@@ -5,7 +5,7 @@ use porchlight_schema::event::EventType;
 
 use super::{Stay, walked_ms};
 use crate::score::parameters::place::stays::{CABIN_MS, SAME_FLOOR_M, STEPS_AWAY_MS};
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Returns whether a stay without a mark is a rest on the way to one of the stays in `upstairs`, or
 /// back from it: the courier climbed farther in the same direction, or did not leave the cabin.
@@ -42,10 +42,7 @@ fn is_passed(ctx: &ScoringContext<'_>, foot: FootPeriod, stay: &Stay, upstairs: 
 /// Returns whether a ride leads to the stay and the next one from it, and the courier does not walk
 /// in between. A phone that does not record the body shows no steps.
 fn is_in_cabin(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
-    let rides = || {
-        ctx.events(EventType::Elevator)
-            .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-    };
+    let rides = || ctx.spans(EventType::Elevator);
     let arrived_ms = rides()
         .map(|ride| ride.1)
         .find(|&ended_ms| ended_ms.abs_diff(stay.from_ms) <= CABIN_MS);
