@@ -5,24 +5,39 @@ use std::collections::BTreeMap;
 use porchlight_schema::insight::Evidence;
 
 use super::acts::twice;
-use crate::score::explanation::{Parameter, explain, explain_plainly};
+use crate::score::explanation::{PlainParameter, explain_plainly};
 
 #[test]
 fn evidence_is_complete_and_sorted_by_weight_per_statement() {
     let score = twice().score();
-    let explanation = explain(&score);
-    assert_eq!(explanation.decision, score.reason_codes);
-    assert_eq!(explanation.version, score.weights);
-    assert_eq!(explanation.parameters.len(), score.evidence.len());
-    let friction: Vec<&Parameter> = explanation
+    let explanation = explain_plainly(&score);
+    let weighed = score.evidence.iter().filter(|entry| entry.points != 0.0);
+    assert_eq!(explanation.parameters.len(), weighed.count());
+    let friction: Vec<&PlainParameter> = explanation
         .parameters
         .iter()
         .filter(|parameter| parameter.name.starts_with("frictionScore."))
         .collect();
     assert!(friction.len() > 1);
     assert!(friction.is_sorted_by(|a, b| a.weight.abs() >= b.weight.abs()));
-    let sum: f64 = friction.iter().map(|parameter| parameter.weight).sum();
-    assert!((sum - score.summary.friction_score).abs() < 1e-9);
+}
+
+/// Two parameters with the same name have their own sentences.
+#[test]
+fn each_visit_to_the_door_is_explained() {
+    let explanation = explain_plainly(&twice().score());
+    let visits = explanation.parameters.iter();
+    let visits = visits.filter(|parameter| parameter.name == "attemptCycles.door_visit");
+    let texts: Vec<&str> = visits.map(|parameter| parameter.text.as_str()).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text.starts_with("Visit 1 ")),
+        "{texts:?}"
+    );
+    assert!(
+        texts.iter().any(|text| text.starts_with("Visit 2 ")),
+        "{texts:?}"
+    );
 }
 
 #[test]
