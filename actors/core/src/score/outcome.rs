@@ -20,7 +20,7 @@ use crate::score::parameters::door::outcome::{
     BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, SESSION_MS_MIN,
 };
 pub(crate) use nearness::is_near_on_foot;
-use nearness::{is_located, may_have_been_near, near_somehow, nearest_on_foot};
+use nearness::{NearestOnFoot, is_located, may_have_been_near, near_somehow, nearest_on_foot};
 
 /// Returns the reason codes, `outcome` first.
 pub(super) fn codes(
@@ -111,9 +111,7 @@ pub(super) fn find(
     if let Some(code) = full_attempt(ctx, findings, evidence) {
         return code;
     }
-    if let Some((t_ms, distance_m, _)) =
-        nearest_on_foot(ctx).filter(|(_, _, away_m)| *away_m <= 0.0)
-    {
+    if let Some(nearest) = nearest_on_foot(ctx).filter(NearestOnFoot::is_within) {
         let (signal, text) = if at_door {
             (
                 "not_up_to_floor",
@@ -128,14 +126,15 @@ pub(super) fn find(
             (
                 "near_on_foot",
                 format!(
-                    "The courier came within {distance_m:.0} m of the address on foot, but {lacks}."
+                    "The courier came within {:.0} m of the address on foot, but {lacks}.",
+                    nearest.distance_m
                 ),
             )
         };
         add_code(
             ReasonCode::PartialAttempt,
             signal,
-            Some((t_ms, t_ms)),
+            Some((nearest.t_ms, nearest.t_ms)),
             text,
             "The stay may have been too short to detect, or the position of the address is off.",
             evidence,
@@ -231,7 +230,7 @@ fn never_near(
     }
     let nearest = nearest_on_foot(ctx);
     let text = match nearest {
-        Some((_, distance_m, _)) => {
+        Some(NearestOnFoot { distance_m, .. }) => {
             format!("The courier got no closer than {distance_m:.0} m to the address on foot.")
         }
         None if ctx.foot_periods.is_empty() => "The courier was never on foot.".to_owned(),
@@ -240,7 +239,7 @@ fn never_near(
     add_code(
         ReasonCode::NoAttempt,
         "never_near_on_foot",
-        nearest.map(|(t_ms, _, _)| (t_ms, t_ms)),
+        nearest.map(|nearest| (nearest.t_ms, nearest.t_ms)),
         text,
         "The position of the address may be wrong.",
         evidence,

@@ -9,7 +9,7 @@ use crate::score::parameters::door::outcome::{
     SURROUNDINGS_M, UNSEEN_WALK_MS,
 };
 use crate::score::position::SIGMA_M_MIN;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext};
 use crate::window::Fix;
 
 /// Returns whether a position is accurate enough to show whether it was near the address.
@@ -40,16 +40,43 @@ fn fixes_on_foot<'c>(ctx: &'c ScoringContext<'_>) -> impl Iterator<Item = &'c Fi
         .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
 }
 
-/// Returns the nearest accurate fix on foot: its time, its distance, and by how much that exceeds
-/// the surroundings and its uncertainty; 0 or less means within.
-pub(super) fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
-    let away = fixes_on_foot(ctx)
-        .filter(|fix| is_accurate(fix))
-        .map(|fix| {
-            let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
-            (fix.t_ms, distance_m, away_m.max(least_away_m(ctx, fix)))
-        });
-    away.min_by(|a, b| a.2.total_cmp(&b.2))
+/// How near the courier came to the address on foot, according to the accurate fixes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NearestOnFoot {
+    /// The time of the nearest fix.
+    pub(super) t_ms: u32,
+    /// The distance of the nearest fix from the address, in metres.
+    pub(super) distance_m: f32,
+    /// The least number of metres by which a fix exceeds the surroundings and its uncertainty.
+    away_m: f32,
+}
+
+impl NearestOnFoot {
+    /// Returns whether the courier came within the surroundings.
+    pub(super) fn is_within(&self) -> bool {
+        self.away_m <= 0.0
+    }
+}
+
+/// Returns how near the courier came on foot, or `None` without an accurate fix. An inaccurate fix
+/// may be the one within the surroundings, while another one is the nearest.
+pub(super) fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<NearestOnFoot> {
+    let fixes = fixes_on_foot(ctx).filter(|fix| is_accurate(fix));
+    let each = fixes.map(|fix| {
+        let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
+        NearestOnFoot {
+            t_ms: fix.t_ms,
+            distance_m,
+            away_m: away_m.max(least_away_m(ctx, fix)),
+        }
+    });
+    each.reduce(|a, b| {
+        let nearest = if b.distance_m < a.distance_m { b } else { a };
+        NearestOnFoot {
+            away_m: a.away_m.min(b.away_m),
+            ..nearest
+        }
+    })
 }
 
 /// Returns whether the positions on foot leave open that the courier was within the surroundings.
@@ -116,15 +143,12 @@ fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
 /// Returns whether the courier came on foot within the address's surroundings, or `None` if no
 /// position on foot shows it.
 pub(crate) fn is_near_on_foot(ctx: &ScoringContext<'_>) -> Option<bool> {
-    nearest_on_foot(ctx).map(|(_, _, away_m)| away_m <= 0.0)
+    nearest_on_foot(ctx).map(|nearest| nearest.is_within())
 }
 
 /// Returns a time within the surroundings in which the phone neither drove nor was seen on foot.
 pub(super) fn near_somehow(ctx: &ScoringContext<'_>) -> Option<(u32, u32)> {
-    let mut drives: Vec<(u32, u32)> = ctx
-        .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
+    let mut drives: Vec<(u32, u32)> = ctx.spans(EventType::Driving).collect();
     drives.sort_unstable();
     let drives_at = |t_ms: u32| {
         let next = drives.partition_point(|span| span.0 <= t_ms);

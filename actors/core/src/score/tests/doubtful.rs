@@ -227,3 +227,32 @@ fn a_misplaced_access_point_is_not_a_teleport() {
     let (gnss, wifi) = (script(Provider::Gnss), script(Provider::Wifi));
     assert!(gnss - wifi >= 2.0, "{gnss} by satellites, {wifi} by Wi-Fi");
 }
+
+/// The courier leaves the vehicle 260 m away, where positions are good to 100 m, and comes to 200 m
+/// with exact ones. The evidence states the least distance, although the vague positions leave more
+/// room.
+#[test]
+fn the_evidence_states_the_distance_of_the_nearest_position() {
+    let script = Script::new(4)
+        .drive_to(-260.0, 0.0)
+        .walk_to(-250.0, 0.0)
+        .stay(60);
+    let vague_until_ms = script.duration_ms() - 30_000;
+    let script = script.walk_to(-200.0, 0.0).stay(30);
+    let mut script = script.walk_to(-260.0, 0.0).stay(5).drive_to(-600.0, 0.0);
+    let vague = script.windows.iter_mut();
+    for window in vague.filter(|window| window.t_ms < vague_until_ms) {
+        for fix in window.fixes.iter_mut().flatten() {
+            fix.accuracy_m = 100.0;
+        }
+    }
+    let score = script.score();
+    assert_eq!(score.reason_codes[0], ReasonCode::NoAttempt);
+    let mut entries = about(&score, "NO_ATTEMPT");
+    let text = &entries.next().unwrap().text;
+    let stated_m: f32 = text
+        .split_whitespace()
+        .find_map(|word| word.parse().ok())
+        .unwrap();
+    assert!((stated_m - 200.0).abs() < 15.0, "{text}");
+}
