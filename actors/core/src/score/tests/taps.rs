@@ -2,6 +2,7 @@
 //! after it, on foot and in the vehicle.
 
 use porchlight_schema::insight::{ReasonCode, Score};
+use serde_json::json;
 
 use super::errands::{come, floor, go};
 use super::phone::{Error, Phone};
@@ -124,5 +125,24 @@ fn a_proof_from_a_vehicle_that_was_never_near_is_noticed() {
         let late = go(at_door(come(Phone::new(Error::None, seed))));
         let fraud = proved(late.drive(3_600.0, 0.0)).score().summary.fraud_score;
         assert!(fraud < 0.2, "{seed}: {fraud}");
+    }
+}
+
+/// Nobody opens, and the courier hands the parcel over 40 m farther, in less time than a stop needs
+/// to be detected without body sensors. The drop-off is where the courier marked it.
+#[test]
+fn a_mark_during_a_short_stop_at_the_next_house_is_the_drop_off() {
+    for (error, seed) in [(Error::None, 1), (Error::Dice, 2), (Error::Wander, 3)] {
+        for without in [&["motion", "steps"][..], &["motion", "steps", "pressure"]] {
+            let phone = Phone::new(error, seed).without(without);
+            let phone = come(phone.address("accuracyM", json!(8)));
+            let rung = phone.walk(0.0, -30.0).walk(0.0, -2.0).stay(33);
+            let next_door = rung.walk(0.0, -30.0).walk(40.0, -30.0).walk(40.0, -2.0);
+            let handed = next_door.stay(9).mark("handed_over").stay(7);
+            let score = go(handed.walk(40.0, -30.0)).score();
+            let name = format!("without {without:?}, {error:?}");
+            assert!(!score.summary.right_doorstep, "{name}: {score:#?}");
+            assert_eq!(score.summary.attempt_cycles, 1, "{name}");
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Adds the stay at a mark of the drop-off, if no stop was detected there.
 
+use porchlight_schema::event::EventType;
+
 use super::{FIDGET_MS, MARKED_MS_MIN, MARKED_SPAN_MS, Stay, nearest, stay};
 use crate::score::place::foot_period_at;
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state, overlap_ms};
-use crate::window::WINDOW_MS;
+use crate::window::{WINDOW_MS, Window};
 
 /// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
-/// minimum length. The seconds around the mark in which the body stood still are the stay.
+/// minimum length. The seconds around the mark in which the courier stood still are the stay.
 pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     let Some(foot) = foot_period_at(ctx, at_ms) else {
         return;
@@ -18,7 +20,7 @@ pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms:
         let windows = ctx.windows(from_ms, to_ms);
         windows
             .iter()
-            .map(|window| (window.t_ms, body_state(window) == BodyState::Still))
+            .map(|window| (window.t_ms, is_still(ctx, window)))
             .collect::<Vec<_>>()
     };
     let mut from_ms = at_ms;
@@ -49,4 +51,27 @@ pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms:
         stays.push(stay(ctx, from_ms, to_ms));
         stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
     }
+}
+
+/// Returns whether the courier stood still in a window. Without a body sensor, the courier stood in
+/// the seconds that belong to no movement.
+fn is_still(ctx: &ScoringContext<'_>, window: &Window) -> bool {
+    match body_state(window) {
+        BodyState::Still => true,
+        BodyState::Moving => false,
+        BodyState::Unknown => !window.has_body_data() && !is_in_movement(ctx, window),
+    }
+}
+
+fn is_in_movement(ctx: &ScoringContext<'_>, window: &Window) -> bool {
+    const MOVEMENTS: [EventType; 4] = [
+        EventType::Walking,
+        EventType::Stairs,
+        EventType::Elevator,
+        EventType::Driving,
+    ];
+    let span = (window.t_ms, window.end_ms());
+    ctx.timeline.iter().any(|event| {
+        MOVEMENTS.contains(&event.event_type) && overlap_ms(ctx.span_of(event), span) > 0
+    })
 }
