@@ -178,7 +178,11 @@ async fn imported_sessions(keyspace: &str) -> usize {
 fn kill_at(mut command: Child, keyspace: &str, at: usize) -> usize {
     let began = Instant::now();
     while block_on(imported_sessions(keyspace)) < at {
-        assert_eq!(command.try_wait().unwrap(), None, "it ended too early");
+        if command.try_wait().unwrap().is_some() {
+            let output = command.wait_with_output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            panic!("it ended too early, {}: {error}", output.status);
+        }
         assert!(began.elapsed() < STEP_TIMEOUT, "it does not begin");
     }
     command.kill().unwrap();
