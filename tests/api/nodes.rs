@@ -3,7 +3,6 @@
 
 mod revoked;
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,6 +23,7 @@ use porchlight_schema::ids::{EndpointId, SessionId, Shard};
 use porchlight_schema::limits::SHARDS;
 use porchlight_schema::session::Tenant;
 use porchlight_store::MemoryStore;
+use porchlight_support::free_address::free_address;
 use porchlight_world::SystemEntropy;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -101,8 +101,7 @@ struct Nodes {
 }
 
 fn free_name() -> NodeName {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    NodeName(listener.local_addr().unwrap().to_string())
+    NodeName(free_address().to_string())
 }
 
 /// Creates a view of a cluster in which `owner` owns every shard.

@@ -57,7 +57,7 @@ async fn delete(server: &Server, id: &str) -> Answer {
 
 /// Waits until a request is completed, and returns it.
 async fn completed(server: &Server, id: &str) -> Value {
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         let answer = show(server, id).await;
         if answer.json["status"] == "completed" {
             return answer.json;

@@ -34,6 +34,12 @@ async fn start(client: &Client, number: u64) -> String {
     session["sessionId"].as_str().unwrap().to_owned()
 }
 
+/// Returns whether the server closed the connection before the client sent the request: on a busy
+/// machine, the client may be slower than the server's deadline for the head.
+fn is_unsent(error: &reqwest::Error) -> bool {
+    format!("{error:?}").contains("UnexpectedMessage")
+}
+
 /// Returns the status, `Retry-After`, and the problem's code.
 async fn sent_once(
     server: &Server,
@@ -42,14 +48,16 @@ async fn sent_once(
     body: String,
 ) -> (u16, Option<u64>, String) {
     let url = format!("{}/v1/sessions/{session_id}/telemetry", server.api);
-    let answer = http()
-        .post(url)
-        .header("Service-Key", key)
-        .header("Content-Type", "application/json")
-        .body(body)
-        .send()
-        .await
-        .unwrap();
+    let send = || {
+        let request = http().post(&url).header("Service-Key", key);
+        let request = request.header("Content-Type", "application/json");
+        request.body(body.clone()).send()
+    };
+    let mut sent = send().await;
+    while sent.as_ref().is_err_and(is_unsent) {
+        sent = send().await;
+    }
+    let answer = sent.unwrap();
     let status = answer.status().as_u16();
     let after = answer.headers().get("Retry-After");
     let after_sec = after.map(|value| value.to_str().unwrap().parse().unwrap());

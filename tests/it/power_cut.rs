@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use porchlight_ports::Journal;
 use porchlight_schema::ids::SessionId;
@@ -192,12 +192,23 @@ fn survivor(mut synced: Vec<u8>, live: Option<&[u8]>, chance: &mut Chance) -> Ve
 /// The acknowledged batches of a session.
 type Acknowledged = (SessionId, Vec<(u32, String)>);
 
+/// The progress of a round, which the phones share.
+#[derive(Default)]
+struct Round {
+    /// The number of acknowledged batches so far.
+    acknowledged: AtomicU64,
+    is_cut: AtomicBool,
+}
+
+/// The timeout of the first acknowledged batches of a round. Generous, for a busy machine.
+const FIRST_BATCHES_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Sends small batches of one session until the server is gone. Returns the acknowledged batches.
 async fn phone(
     api: String,
     key: String,
     number: u64,
-    cut: Arc<AtomicBool>,
+    in_round: Arc<Round>,
 ) -> Option<Acknowledged> {
     let http = http();
     let post = |path: String, body: String| {
@@ -223,34 +234,41 @@ async fn phone(
         let Ok(answer) = sent else { break };
         assert_eq!(answer.status(), 202);
         acknowledged.push((seq, body));
-        if cut.load(Ordering::Relaxed) {
+        in_round.acknowledged.fetch_add(1, Ordering::Relaxed);
+        if in_round.is_cut.load(Ordering::Relaxed) {
             break;
         }
     }
     Some((id.parse().unwrap(), acknowledged))
 }
 
-/// Lets phones send for a random time and cuts the power in the middle. Returns the acknowledged
-/// batches.
+/// Lets phones send for a random time from their first acknowledged batches on, and cuts the power
+/// in the middle. Returns the acknowledged batches.
 fn send_and_cut(disk: &Disk, round: u64, chance: &mut Chance) -> Vec<Acknowledged> {
     let server = disk.start();
     let (api, key) = (server.api.clone(), server.key("secret"));
-    let cut = Arc::new(AtomicBool::new(false));
-    let is_cut = Arc::clone(&cut);
+    let this_round = Arc::<Round>::default();
+    let in_round = Arc::clone(&this_round);
     let phones = std::thread::spawn(move || {
         let one = |n| {
             phone(
                 api.clone(),
                 key.clone(),
                 round * PHONES + n,
-                Arc::clone(&is_cut),
+                Arc::clone(&in_round),
             )
         };
         block_on(futures_util::future::join_all((0..PHONES).map(one)))
     });
+    let began = Instant::now();
+    while this_round.acknowledged.load(Ordering::Relaxed) < PHONES
+        && began.elapsed() < FIRST_BATCHES_TIMEOUT
+    {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
     std::thread::park_timeout(Duration::from_millis(300 + chance.below(1_200)));
     disk.cut(server, chance);
-    cut.store(true, Ordering::Relaxed);
+    this_round.is_cut.store(true, Ordering::Relaxed);
     phones.join().unwrap().into_iter().flatten().collect()
 }
 

@@ -79,7 +79,8 @@ async fn push(client: &Client, number: usize, enough: &AtomicBool) -> App {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let began_ms = now.unwrap().as_millis() as u64 - 3_600_000;
     for next in 0.. {
-        if enough.load(Ordering::Relaxed) {
+        // Without a message there is no session.
+        if next > 0 && enough.load(Ordering::Relaxed) {
             break;
         }
         let (end, body) = message(number.is_multiple_of(2), next, began_ms);

@@ -79,7 +79,7 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
         sessions.push(session_id);
     }
     let mut held = BTreeMap::new();
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         held = deliveries(&customer).await;
         if held.values().map(Vec::len).sum::<usize>() == 9 {
             break;
@@ -103,7 +103,7 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
         .await;
     assert_eq!(receiver.seen(), 0, "nothing is sent during a pause");
     assert_eq!(pause(true).await.0, 200);
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if receiver.seen() >= 9 {
             break;
         }
@@ -148,7 +148,7 @@ async fn a_manual_retry_is_sent_during_a_pause() {
     for sent in 1..=2 {
         assert_eq!(customer.call("POST", &path, None).await.0, 202);
         let row = customer.row(&rows, "delivered").await;
-        for _ in 0..400 {
+        for _ in 0..2_400 {
             if receiver.seen() >= sent {
                 break;
             }
@@ -246,7 +246,7 @@ async fn a_repeated_create_or_rotate_returns_the_same_secret() {
         (404, &json!("previous_secret_not_found"))
     );
     assert_eq!(repeated(rotate, "k", json!({})).await, rotated, "as it was");
-    customer.post("/v1/webhooks/test", json!({})).await;
+    customer.send_test_event(None).await;
     let request = receiver.requests.lock().unwrap()[0].clone();
     let body = request.split_once("\r\n\r\n").unwrap().1;
     let signature = service_signature(rotated.1["secret"].as_str().unwrap(), body.as_bytes());
@@ -289,7 +289,7 @@ async fn an_attempt_records_its_failure_target_and_response() {
     customer.call("PUT", "/v1/webhooks", Some(closed)).await;
     let retry = format!("{one}/retry");
     assert_eq!(customer.call("POST", &retry, None).await.0, 202);
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         let log = customer.get(&one).await.1["attemptLog"].clone();
         if let Some(attempt) = log.get(1) {
             assert_eq!(
@@ -331,16 +331,28 @@ async fn an_empty_body_is_accepted_with_any_media_type() {
 /// The number of URL checks and test events that an organization may have in progress.
 const PROBES: usize = 4;
 
-/// Starts as many requests as an organization may have that check a URL, and waits until they are
-/// in progress.
-async fn occupy(customer: &Customer, method: &'static str, body: &Value) -> JoinSet<(u16, Value)> {
+/// The timeout of the connections of all checks. Generous, for a busy machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Starts as many requests as an organization may have that check a URL, and waits until each
+/// check is connected to the host of the URL. Returns the requests, and the connections to keep.
+async fn occupy(
+    customer: &Customer,
+    method: &'static str,
+    body: &Value,
+    host: &TcpListener,
+) -> (JoinSet<(u16, Value)>, Vec<TcpStream>) {
     let mut occupied = JoinSet::new();
     for _ in 0..PROBES {
         let (customer, body) = (customer.clone(), body.clone());
         occupied.spawn(async move { customer.call(method, "/v1/webhooks", Some(body)).await });
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    occupied
+    let mut connections = Vec::new();
+    while connections.len() < PROBES {
+        let accepted = tokio::time::timeout(CONNECT_TIMEOUT, host.accept()).await;
+        connections.push(accepted.unwrap().unwrap().0);
+    }
+    (occupied, connections)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -352,7 +364,7 @@ async fn a_request_during_too_many_url_checks_is_a_conflict() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
     let body = json!({"url": format!("https://127.0.0.1:{port}/")});
-    let mut creating = occupy(&customer, "POST", &body).await;
+    let (mut creating, connections) = occupy(&customer, "POST", &body, &silent).await;
     let answer = customer
         .http
         .post(format!("{}/v1/webhooks", customer.api))
@@ -379,7 +391,8 @@ async fn a_request_during_too_many_url_checks_is_a_conflict() {
         "{created:?}"
     );
 
-    let mut changing = occupy(&customer, "PUT", &body).await;
+    drop(connections);
+    let (mut changing, _connections) = occupy(&customer, "PUT", &body, &silent).await;
     for (method, path, expected) in [
         ("POST", "/v1/webhooks", (409, "webhook_exists")),
         ("PUT", "/v1/webhooks", (409, "conflict")),

@@ -121,7 +121,7 @@ async fn data_sent_by_the_examples_is_in_the_insight() {
 
 /// Waits for a session's insight.
 async fn ready(customer: &Customer, session_id: &str) {
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         let insight = customer
             .get(&format!("/v1/sessions/{session_id}/insights"))
             .await;

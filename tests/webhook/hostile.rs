@@ -7,6 +7,7 @@ use std::time::Duration;
 use porchlight_core::webhook::Cause;
 use porchlight_ports::{Transport, UrlRefused};
 use porchlight_schema::limits::{ANSWER_KEPT_BYTES_MAX, ATTEMPT_MS_MAX};
+use porchlight_support::free_address::free_address;
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -341,12 +342,7 @@ async fn receivers_without_tls_or_a_listener_fail() {
     );
     assert_eq!(transport.probe(tenant(), &plain).await, Ok(()));
 
-    let free = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let closed = format!("https://{HOST}:{}/", free.port());
+    let closed = format!("https://{HOST}:{}/", free_address().port());
     assert_eq!(
         transport.send(request(&closed)).await.cause,
         Some(Cause::Connect)

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use porchlight_core::webhook::Cause;
-use porchlight_ports::Transport;
-use porchlight_schema::limits::TENANT_ATTEMPTS_IN_FLIGHT_MAX;
+use porchlight_ports::{Answer, Transport};
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX};
 use tokio::net::TcpListener;
 
 use crate::receiver::{Authority, HOST, request, transport};
@@ -17,6 +17,8 @@ use crate::receiver::{Authority, HOST, request, transport};
 const BUSY: Duration = Duration::from_millis(4_200);
 /// The time after which the receiver answers a request to `/slow`.
 const SLOW: Duration = Duration::from_millis(1_000);
+/// The maximum number of attempts until one is answered in time on a busy machine.
+const ATTEMPTS_MAX: usize = 10;
 
 /// The HTTP/2 window per connection, as of Go's server. With the protocol's 64 KiB, the concurrent
 /// requests of one test exhaust the window and arrive in tiny frames, which the `h2` crate takes
@@ -97,8 +99,20 @@ async fn a_receiver_that_answers_no_pings_has_the_whole_time_of_an_attempt() {
     let authority = Authority::new();
     let (port, _) = receiver(&authority).await;
     let url = format!("https://{HOST}:{port}/busy");
-    let answer = transport(&authority).send(request(&url)).await;
-    assert_eq!((answer.status_code, answer.cause), (Some(202), None));
+    for _ in 0..ATTEMPTS_MAX {
+        let answer = transport(&authority).send(request(&url)).await;
+        // On a busy machine the answer may come after the whole time.
+        if !has_timed_out(&answer) {
+            assert_eq!((answer.status_code, answer.cause), (Some(202), None));
+            return;
+        }
+    }
+    panic!("no attempt was answered");
+}
+
+/// Returns whether an attempt had its whole time and got no answer.
+fn has_timed_out(answer: &Answer) -> bool {
+    answer.cause == Some(Cause::Timeout) && u64::from(answer.duration_ms) >= ATTEMPT_MS_MAX
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +129,9 @@ async fn an_attempt_begins_after_the_wait_for_a_permit() {
     let mut waited = 0;
     while let Some(answer) = sending.join_next().await {
         let answer = answer.unwrap();
-        assert_eq!(answer.status_code, Some(202), "{:?}", answer.cause);
+        // On a busy machine the receiver answers some attempts too late.
+        let is_answered = answer.status_code == Some(202);
+        assert!(is_answered || has_timed_out(&answer), "{answer:?}");
         waited += u32::from(u128::from(answer.waited_ms) >= SLOW.as_millis() / 2);
         assert!(u128::from(answer.duration_ms) >= SLOW.as_millis());
     }

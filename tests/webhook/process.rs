@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use porchlight_core::webhook::signature::service_signature;
 use serde_json::{Value, json};
@@ -44,11 +44,11 @@ async fn proxies_from_the_environment_are_never_used() {
     let url = receiver.local_url();
     let registered = customer.post("/v1/webhooks", json!({"url": url})).await;
     assert_eq!(registered.0, 201);
-    let tested = customer.call("POST", "/v1/webhooks/test", None).await;
+    let tested = customer.send_test_event(None).await;
     assert_eq!(tested.1["statusCode"], 200);
     customer.start().await.unwrap();
     customer.row("/v1/webhooks/deliveries", "delivered").await;
-    assert_eq!(receiver.seen(), 2);
+    assert!(receiver.seen() >= 2, "{}", receiver.seen());
     assert_eq!(dialled.load(Ordering::SeqCst), 0);
     server.stop();
 }
@@ -75,6 +75,8 @@ fn customer_of(server: &Server, folder: &Folder, organization: &str) -> Customer
 const EACH: usize = porchlight_schema::limits::ENDPOINT_IN_FLIGHT_MAX * 7 / 8;
 /// The number of endpoints.
 const CUSTOMERS: usize = 4;
+/// The timeout for the first requests of all attempts. Generous, for a busy machine.
+const ATTEMPTS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the growth of the process, in KiB, per attempt in flight at receivers with this
 /// behaviour.
@@ -123,15 +125,20 @@ where
     }
     // All attempts are in flight concurrently: none ends before its five seconds are over.
     let (mut most, all) = (before, EACH * CUSTOMERS);
+    let began = Instant::now();
+    while hostile.seen() < all {
+        assert!(
+            began.elapsed() < ATTEMPTS_TIMEOUT,
+            "{} of {all} attempts",
+            hostile.seen()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        most = most.max(server.resident_kib());
+    }
     for _ in 0..150 {
         tokio::time::sleep(Duration::from_millis(20)).await;
         most = most.max(server.resident_kib());
     }
-    assert!(
-        hostile.seen() >= all,
-        "{} of {all} attempts",
-        hostile.seen()
-    );
     server.stop();
     (most - before) / all as u64
 }
@@ -257,7 +264,7 @@ async fn secrets_are_resealed_with_and_without_a_server() {
         key,
         http: http(),
     };
-    let tested = customer.call("POST", "/v1/webhooks/test", None).await;
+    let tested = customer.send_test_event(None).await;
     assert_eq!(tested.1["statusCode"], 200, "{}", tested.1);
     let request = receiver.requests.lock().unwrap()[0].clone();
     let body = request.split_once("\r\n\r\n").unwrap().1;

@@ -17,7 +17,7 @@ async fn perform(customer: &Customer, id: &str, request_type: &str, session_id: 
     let (status, answer) = customer.post("/v1/privacy/requests", body).await;
     assert_eq!(status, 202, "{answer}");
     let path = format!("/v1/privacy/requests/{id}");
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if customer.get(&path).await.1["status"] == "completed" {
             return;
         }
@@ -84,7 +84,7 @@ async fn a_release_keeps_attempts_in_flight() {
     let url = receiver.local_url();
     customer.post("/v1/webhooks", json!({ "url": url })).await;
     let sent = customer.start().await.unwrap();
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if receiver.seen() == 1 {
             break;
         }
@@ -94,7 +94,7 @@ async fn a_release_keeps_attempts_in_flight() {
     // Once the receiver has a message that was queued after the release, the outbox has handled the
     // release.
     let other = customer.start().await.unwrap();
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if receiver.seen() >= 2 {
             break;
         }
@@ -138,7 +138,7 @@ async fn deliveries_of_an_erased_session_are_removed() {
 
 /// Waits until the only delivery of this list has this number of attempts.
 async fn wait_for_attempts(customer: &Customer, list: &str, attempts: u64) {
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if customer.get(list).await.1["data"][0]["attempts"] == json!(attempts) {
             return;
         }

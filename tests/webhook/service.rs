@@ -69,10 +69,22 @@ impl Customer {
         self.post("/v1/sessions/stop", body).await.0 == 200
     }
 
+    /// Sends the test event, and again if the receiver does not answer in time on a busy machine.
+    pub(crate) async fn send_test_event(&self, body: Option<Value>) -> (u16, Value) {
+        let mut tested = (0, Value::Null);
+        for _ in 0..10 {
+            tested = self.call("POST", "/v1/webhooks/test", body.clone()).await;
+            if tested.1["error"] != "timeout" {
+                break;
+            }
+        }
+        tested
+    }
+
     /// Returns the only row of the list, once it has this status.
     pub(crate) async fn row(&self, path: &str, status: &str) -> Value {
         let mut page = Value::Null;
-        for _ in 0..400 {
+        for _ in 0..2_400 {
             page = self.get(path).await.1;
             if page["data"][0]["status"] == status {
                 return page["data"][0].clone();
@@ -223,12 +235,12 @@ async fn a_test_event_is_signed_with_every_live_secret_and_not_listed() {
         422
     );
 
-    let (status, tested) = customer.call("POST", "/v1/webhooks/test", None).await;
+    let (status, tested) = customer.send_test_event(None).await;
     assert_eq!(
         (status, &tested["statusCode"], &tested["error"]),
         (200, &json!(200), &Value::Null)
     );
-    let request = receiver.requests.lock().unwrap()[0].clone();
+    let request = receiver.requests.lock().unwrap().last().unwrap().clone();
     // A receiver that validates against the document accepts the test event too.
     let (headers, body) = split(&request);
     assert_documented(&headers, &body);
@@ -273,13 +285,8 @@ async fn an_overlap_can_be_ended_and_test_events_are_not_listed() {
             .unwrap()
             .contains_key("previousSecretExpiresAt")
     );
-    assert_eq!(
-        customer
-            .post("/v1/webhooks/test", json!({"event": "session.stopped"}))
-            .await
-            .0,
-        200
-    );
+    let event = json!({"event": "session.stopped"});
+    assert_eq!(customer.send_test_event(Some(event)).await.0, 200);
     let request = receiver.requests.lock().unwrap()[0].clone();
     assert_eq!(header(&request, "x-service-event"), Some("session.stopped"));
     assert_eq!(header(&request, "x-service-signature-previous"), None);

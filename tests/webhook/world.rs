@@ -227,7 +227,7 @@ impl World {
     /// Wakes the webhooks up until the statuses are as wanted; otherwise the test's own deadline
     /// ends it.
     pub(crate) async fn until(&self, what: &str, wanted: &[DeliveryStatus]) {
-        for _ in 0..400 {
+        for _ in 0..2_400 {
             self.webhooks.wake(self.tenant);
             tokio::time::sleep(Duration::from_millis(25)).await;
             if self.statuses().await == wanted {

@@ -81,11 +81,15 @@ async fn a_held_session_cannot_be_erased_until_the_hold_is_released() {
 
 #[actix::test]
 async fn a_hold_stops_an_erasure_that_is_pending() {
-    let server = server(1_000).await;
+    let server = server(3_600_000).await;
     let session = server.scored_session().await;
     let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
     assert_eq!(submit(&server, &erasure).await.status, 202);
     assert_eq!(hold(&server, Method::PUT, &session.id).await.status, 200);
+    server.clock.advance_min(61);
+    // A new request wakes the service, which finds that the erasure is due.
+    let other = body("r1", "release", json!({ "externalRiderId": "rider-2" }));
+    assert_eq!(submit(&server, &other).await.status, 202);
     assert_eq!(status_after_ending(&server, "e1").await, "failed");
     let failed = show(&server, "e1").await.json;
     assert_eq!(failed["counts"]["sessions"], 0, "{failed}");

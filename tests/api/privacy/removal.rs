@@ -147,6 +147,12 @@ async fn a_restriction_is_completed_once_a_removal_has_ended() {
     let subject = json!({ "externalRiderId": "rider-1" });
     let submitted = submit(&server, &body("r1", "restriction", subject)).await;
     assert_eq!(submitted.status, 202);
+    for _ in 0..3_000 {
+        if show(&server, "r1").await.json["status"] == "in_progress" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     tokio::time::sleep(Duration::from_millis(500)).await;
     let waiting = show(&server, "r1").await;
     assert_eq!(waiting.json["status"], "in_progress");

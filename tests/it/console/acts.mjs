@@ -70,7 +70,7 @@ export async function whole(number) {
 }
 
 export async function until(what, is) {
-  for (let tried = 0; tried < 400; tried++) {
+  for (let tried = 0; tried < 2_400; tried++) {
     const found = await is();
     if (found) return found;
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -32,10 +32,10 @@ async fn lines(server: &Server, key: &str) -> usize {
     page["data"].as_array().unwrap().len()
 }
 
-/// Waits for more than `before` lines, at most two seconds, which is longer than the log gathers
-/// lines before it writes them. Returns whether they have been written.
+/// Waits for more than `before` lines, much longer than the log gathers lines before it writes
+/// them. Returns whether they have been written.
 async fn has_grown(server: &Server, key: &str, before: usize) -> bool {
-    for _ in 0..40 {
+    for _ in 0..600 {
         if lines(server, key).await > before {
             return true;
         }
@@ -45,7 +45,7 @@ async fn has_grown(server: &Server, key: &str, before: usize) -> bool {
 }
 
 async fn delivery(server: &Server, key: &str) -> String {
-    for _ in 0..200 {
+    for _ in 0..600 {
         let list = api(server, Method::GET, "/v1/webhooks/deliveries", key, None).await;
         if let Some(id) = list["data"][0]["id"].as_str() {
             return id.to_owned();
@@ -71,7 +71,7 @@ async fn erasure(server: &Server, key: &str) -> String {
         let body = json!({ "requestId": id, "type": request_type, "subject": subject });
         api(server, Method::POST, path, key, Some(&body)).await;
     }
-    for _ in 0..200 {
+    for _ in 0..600 {
         let shown = api(server, Method::GET, &format!("{path}/e1"), key, None).await;
         if shown["status"] == "completed" {
             return "e1".to_owned();

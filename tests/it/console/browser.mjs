@@ -21,7 +21,7 @@ const looks = {
 // Opens a page that fails the test on a script error, a violation of its content policy, or a dialog.
 async function visitor(look, options = {}) {
   const context = await browser.newContext({ ...looks[look], timezoneId: "UTC", reducedMotion: "reduce", ...options });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
   page.on("dialog", () => { throw new Error(`${page.url()}: a dialog`); });
@@ -241,7 +241,7 @@ const steps = {
     assert.ok((await page.content()).includes('http-equiv="refresh"'));
     while (await session.send());
     await session.stop();
-    await page.waitForSelector(".tiles", { timeout: 20000 });
+    await page.waitForSelector(".tiles");
     await page.click("button:has-text('Sign out')");
     await page.context().close();
   },
@@ -266,7 +266,8 @@ const steps = {
     await whole(4);
     const sessions = (await call("GET", "/v1/sessions")).data;
     const of = (kind) => sessions.find((session) => session.deliveryId.startsWith(kind)).sessionId;
-    const delivery = (await call("GET", "/v1/webhooks/deliveries?status=retrying")).data[0].id;
+    const retrying = async () => (await call("GET", "/v1/webhooks/deliveries?status=retrying")).data[0];
+    const delivery = (await until("an attempt has failed", retrying)).id;
     await call("POST", "/v1/privacy/requests", { requestId: "access-1", type: "access", subject: { sessionId: of("elevator") } });
     const pages = {
       overview: "/console", sessions: "/console/sessions", session: `/console/sessions/${of("elevator")}`, fraud: `/console/sessions/${of("spoofed")}`,

@@ -20,7 +20,7 @@ async function visitor({ scheme, width }, key = process.env.KEY) {
   const context = await browser.newContext({
     viewport: { width, height: width > 600 ? 900 : 844 }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: "reduce", hasTouch: width < 600,
   });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(120_000);
   context.on("request", (request) => {
     const url = new URL(request.url());
     if (url.protocol === "data:") return;

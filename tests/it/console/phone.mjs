@@ -17,7 +17,7 @@ const requests = [];
 
 async function open(options) {
   const context = await browser.newContext({ timezoneId: "UTC", reducedMotion: "reduce", ...options });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(120_000);
   context.on("request", (request) => requests.push(request.url()));
   const page = await context.newPage();
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });

@@ -22,9 +22,9 @@ async fn start(server: &Server, key: &str) -> String {
     started.await["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Returns whether a page is answered with this status within ten seconds.
+/// Returns whether a page is answered with this status within half a minute.
 async fn has_status(visitor: &Visitor, path: &str, status: u16) -> bool {
-    for _ in 0..200 {
+    for _ in 0..600 {
         if visitor.get(path).await.status == status {
             return true;
         }
