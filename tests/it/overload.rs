@@ -20,6 +20,8 @@ use crate::shutdown::{in_flight_bytes, send_first_half, send_second_half};
 /// The maximum memory growth of a server under all of this: workers' stacks and buffers, the
 /// store's tables. Far less than the announced bytes.
 const GAIN_KIB_MAX: u64 = 160 * 1024;
+/// The maximum number of times that a request is repeated that the client did not send in time.
+const REPEATED_MAX: u32 = 10;
 
 fn client(server: &Server, key: &str) -> Client {
     Client::new(&Arc::new(RwLock::new(server.api.clone())), key)
@@ -54,7 +56,10 @@ async fn sent_once(
         request.body(body.clone()).send()
     };
     let mut sent = send().await;
-    while sent.as_ref().is_err_and(is_unsent) {
+    for _ in 0..REPEATED_MAX {
+        if !sent.as_ref().is_err_and(is_unsent) {
+            break;
+        }
         sent = send().await;
     }
     let answer = sent.unwrap();

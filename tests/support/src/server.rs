@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The timeout of a start. Generous, for a busy machine.
-const START_TIMEOUT: Duration = Duration::from_secs(600);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Returns the binary under test.
 pub fn binary() -> PathBuf {
