@@ -10,6 +10,9 @@ mod annotations;
 #[path = "timeline/approaches.rs"]
 mod approaches;
 
+#[path = "timeline/broken.rs"]
+mod broken;
+
 #[path = "timeline/carried.rs"]
 mod carried;
 
