@@ -40,6 +40,9 @@ mod rides;
 #[path = "timeline/sparse.rs"]
 mod sparse;
 
+#[path = "timeline/starts.rs"]
+mod starts;
+
 #[path = "timeline/handled.rs"]
 mod handled;
 
