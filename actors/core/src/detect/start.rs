@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{DRIVE_SPEED_MPS, ROLLING_MPS, WALK_ACCURACY_M_MAX};
+use super::constants::{DRIVE_SPEED_MPS, ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_MS_MIN};
 use super::parameters::start::{START_ERROR_MPS, START_MPS2_MIN, START_MS_MAX};
 use crate::window::{Fix, WINDOW_MS, Window};
 
@@ -46,7 +46,8 @@ impl VehicleStart {
         if !rises || since_ms > START_MS_MAX || speed_mps >= DRIVE_SPEED_MPS {
             self.stood_ms = None;
         }
-        (rises && since_ms <= START_MS_MAX && speed_mps >= DRIVE_SPEED_MPS)
+        // A runner has this speed sooner, and a start that is shorter than any walk hides none.
+        (rises && (WALK_MS_MIN..=START_MS_MAX).contains(&since_ms) && speed_mps >= DRIVE_SPEED_MPS)
             .then(|| stood_ms.saturating_sub(WINDOW_MS))
     }
 
