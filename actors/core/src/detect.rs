@@ -21,6 +21,7 @@ mod run;
 mod shaken;
 mod short_queue;
 mod slope;
+mod start;
 mod sway;
 mod tally;
 mod track;

@@ -23,6 +23,7 @@
 //! window after them records the silence.
 
 mod accel;
+mod accelerometer;
 mod counts;
 mod probe;
 mod slot;
@@ -39,9 +40,10 @@ use crate::context::SessionContext;
 use crate::mark::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
+use accelerometer::Accelerometer;
 pub use counts::IntakeCounts;
 pub use probe::gait_seconds;
-use slot::Slot;
+use slot::{Slot, place_ms};
 use speed::ReportedSpeed;
 
 /// The first part of a session, in which some kinds may not have sent a sample yet, so that windows
@@ -97,6 +99,7 @@ pub struct Intake {
     last_count: Option<u32>,
     reported_speed: ReportedSpeed,
     accel: Option<Box<AccelReducer>>,
+    accelerometer: Accelerometer,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
     /// The marks that wait for their effect: the time, and whether the mark is a drop-off of the
@@ -114,19 +117,6 @@ const MEASURING_KINDS: usize = Kind::Activity as usize;
 /// Returns whether samples of the kind are measurements, sent regularly.
 fn measures(kind: Kind) -> bool {
     (kind as usize) < MEASURING_KINDS
-}
-
-/// Returns the time that assigns a sample to a window: for an array its end, up to which it can
-/// still be of use; for a reduced second its middle, so that the sample goes to the window that
-/// contains most of it.
-fn place_ms(sample: &Sample<'_>) -> u32 {
-    match sample {
-        Sample::Imu(imu) => imu
-            .t_ms
-            .saturating_add((imu.accel[0].len() as f32 * 1_000.0 / imu.hz) as u32),
-        Sample::Motion(motion) => motion.t_ms.saturating_add(WINDOW_MS / 2),
-        other => other.t_ms(),
-    }
 }
 
 impl Intake {
@@ -438,6 +428,7 @@ impl Intake {
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.dropped_off_ms = self.dropped_off_ms;
+                self.accelerometer.check(&mut window);
                 self.emit_one(&mut window, sink);
             } else {
                 self.slots.pop_front();

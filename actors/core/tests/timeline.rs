@@ -10,6 +10,9 @@ mod annotations;
 #[path = "timeline/approaches.rs"]
 mod approaches;
 
+#[path = "timeline/broken.rs"]
+mod broken;
+
 #[path = "timeline/carried.rs"]
 mod carried;
 
@@ -36,6 +39,9 @@ mod rides;
 
 #[path = "timeline/sparse.rs"]
 mod sparse;
+
+#[path = "timeline/starts.rs"]
+mod starts;
 
 #[path = "timeline/handled.rs"]
 mod handled;

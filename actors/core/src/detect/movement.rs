@@ -19,6 +19,7 @@ use super::position::{Leg, PositionTrack};
 use super::shaken::Shaken;
 use super::short_queue::ShortQueue;
 use super::slope;
+use super::start::VehicleStart;
 use super::track::Arbiter;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
@@ -35,6 +36,7 @@ pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
     shaken: Shaken,
+    start: VehicleStart,
     /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
     /// seconds.
     frames: ShortQueue<KeptFrame, WAITING>,
@@ -129,6 +131,9 @@ impl Detector for MovementDetector {
         if let Some(since_ms) = self.shaken.observe(window) {
             self.remove_gait(since_ms);
         }
+        if let Some(since_ms) = self.start.observe(window) {
+            self.remove_gait(since_ms);
+        }
         let delay = self.delay(window.t_ms);
         while self.frames.len() - usize::from(self.decoded) > delay {
             self.decode_next(context, log);
@@ -158,6 +163,7 @@ impl Detector for MovementDetector {
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
         self.shaken = Shaken::default();
+        self.start = VehicleStart::default();
     }
 }
 
@@ -190,7 +196,9 @@ impl MovementDetector {
             } else {
                 DELAY_MIN + 2 * seconds(self.position.usual_interval_ms())
             };
-            by_height.max(by_position).min(DELAY_MAX)
+            // A start is known once the vehicle is fast enough.
+            let by_start = DELAY_MIN + self.start.possible_sec(newest_ms);
+            by_height.max(by_position).max(by_start).min(DELAY_MAX)
         }
     }
 

@@ -1,4 +1,4 @@
-//! All parameters of the detectors for gates and position quality. Each has its unit in its name
+//! All parameters of the detectors for gates, position quality and starts of vehicles. Each has its unit in its name
 //! and states its basis.
 
 crate::parameters::table! {
@@ -204,5 +204,16 @@ crate::parameters::table! {
         /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6
         /// (research 2.6).
         GATE_CAP_LOG_ODDS: f32 = 0.405;
+    }
+    /// Starts of vehicles, by the receiver's speed.
+    pub(super) mod start {
+        /// The least acceleration over ground of a vehicle that starts, m/s²: a loaded cargo bicycle
+        /// reaches 3.5 m/s in 8 s. A walker has reached the final speed after 3 s.
+        START_MPS2_MIN: f32 = 0.4;
+        /// The time after which a vehicle that starts is faster than a walk.
+        START_MS_MAX: u32 = 8_000;
+        /// The error of a receiver's speed while it rises, m/s: the claimed error outdoors is 0.1 to
+        /// 0.5.
+        START_ERROR_MPS: f32 = 0.3;
     }
 }

@@ -1,6 +1,6 @@
 //! A window that is still being filled.
 
-use porchlight_schema::sample::Motion;
+use porchlight_schema::sample::{Motion, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::window::{BodyMotion, FIXES_PER_WINDOW, Fix, WINDOW_MS, Window};
@@ -26,6 +26,19 @@ pub(super) struct Slot {
 /// The offset that is subtracted before summing pressures, so that a single-precision sum keeps a
 /// resolution of a tenth of a pascal.
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
+
+/// Returns the time that assigns a sample to a window: for an array its end, up to which it can
+/// still be of use; for a reduced second its middle, so that the sample goes to the window that
+/// contains most of it.
+pub(super) fn place_ms(sample: &Sample<'_>) -> u32 {
+    match sample {
+        Sample::Imu(imu) => imu
+            .t_ms
+            .saturating_add((imu.accel[0].len() as f32 * 1_000.0 / imu.hz) as u32),
+        Sample::Motion(motion) => motion.t_ms.saturating_add(WINDOW_MS / 2),
+        other => other.t_ms(),
+    }
+}
 
 impl Slot {
     /// Records a sample of any kind, from `from_ms` to `to_ms`.

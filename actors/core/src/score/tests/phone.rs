@@ -68,6 +68,10 @@ pub(super) struct Phone {
     pub(super) frugal: bool,
     /// Whether the phone reports only mean and spread of the body's motion.
     pub(super) terse: bool,
+    /// The acceleration that the phone reports as 1, m/s².
+    pub(super) accel_unit: f64,
+    /// Whether the accelerometer repeats one reading.
+    pub(super) is_stuck: bool,
     /// Whether it locates itself by stations where reception is lost, good to 30 m.
     pub(super) by_stations: bool,
     /// Whether its fixes always report a speed of 0.
@@ -138,6 +142,8 @@ impl Phone {
             soft: false,
             frugal: false,
             terse: false,
+            accel_unit: 1.0,
+            is_stuck: false,
             by_stations: false,
             mute: false,
             has_network_fixes: false,
@@ -264,7 +270,13 @@ impl Phone {
             Gait::Drives => (if self.soft { 0.04 } else { 0.5 }, 0.0),
         };
         let spread = spread * (1.0 + 0.1 * self.chance());
-        let mut motion = json!({ "accelMean": 9.81 + vertical, "accelStd": spread });
+        let (vertical, spread) = if self.is_stuck {
+            (0.0, 0.0)
+        } else {
+            (vertical / self.accel_unit, spread / self.accel_unit)
+        };
+        let mut motion =
+            json!({ "accelMean": 9.81 / self.accel_unit + vertical, "accelStd": spread });
         if !self.terse {
             motion["verticalMean"] = json!(vertical);
             motion["cadenceHz"] = json!(cadence);

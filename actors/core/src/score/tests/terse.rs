@@ -45,6 +45,20 @@ fn a_walk_is_found_from_the_spread_alone() {
     }
 }
 
+/// An app sends the acceleration in multiples of gravity, or the accelerometer repeats one reading.
+/// A body at rest at 1 or at 9.81 m/s² would accuse the courier.
+#[test]
+fn an_accelerometer_that_does_not_measure_accuses_nobody() {
+    for (error, seed) in PHONES {
+        for (accel_unit, is_stuck) in [(9.81, false), (1.0, true)] {
+            let mut phone = Phone::new(error, seed);
+            (phone.terse, phone.accel_unit, phone.is_stuck) = (true, accel_unit, is_stuck);
+            let name = format!("unit {accel_unit}, stuck: {is_stuck}");
+            assert_delivered(&name, &house(phone).score());
+        }
+    }
+}
+
 #[test]
 fn a_speed_that_is_always_0_is_ignored() {
     for without in [&[][..], &["motion"], &["pressure"], &["steps", "pressure"]] {

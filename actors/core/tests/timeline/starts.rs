@@ -1,0 +1,107 @@
+//! Tests starts of bicycles, whose pedals move the phone like steps.
+
+use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, IMU_HZ, Noise, Owned, Phone, context_at, events_of, of_type, samples};
+
+const RIDE: Act = Act::Drive {
+    mps: 4.5,
+    climb_mps: 0.0,
+};
+
+/// The speed of a loaded bicycle a number of seconds after its start, m/s.
+fn speed_mps(seconds: u32) -> f32 {
+    (0.7 * seconds as f32).min(4.5)
+}
+
+/// Returns the events of a ride of which the seconds `starts` are starts: the rider pedals out of
+/// the saddle, which swings a phone in a pocket at 1.5 Hz until the bicycle has its speed.
+fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
+    let mut all = samples(
+        script,
+        Phone {
+            steps: false,
+            ..Phone::ALL
+        },
+        seed,
+    );
+    let mut noise = Noise::new(seed);
+    for owned in &mut all {
+        let second = owned.sample().t_ms() / 1_000;
+        let Some(since) = starts
+            .iter()
+            .filter_map(|start| second.checked_sub(*start))
+            .min()
+            .filter(|&since| since < 7)
+        else {
+            continue;
+        };
+        match owned {
+            Owned::Plain(Sample::Location(fix)) => {
+                fix.speed_mps = Some(speed_mps(since) + 0.1 * noise.next() as f32);
+            }
+            Owned::Imu {
+                t_ms,
+                accel: [_, _, z],
+            } => {
+                for (place, z) in z.iter_mut().enumerate() {
+                    let t = *t_ms as f32 / 1_000.0 + place as f32 / IMU_HZ as f32;
+                    *z += 1.8 * (std::f32::consts::TAU * 1.5 * t).sin();
+                }
+            }
+            Owned::Plain(_) => {}
+        }
+    }
+    events_of(&context_at(0.0, 300.0), &all, 60)
+}
+
+/// A courier rides a bicycle, waits 20 s at a red light, and pedals away from it. Nobody walked, so
+/// the halt belongs to the drive.
+#[test]
+fn a_bicycle_that_pedals_away_from_a_light_is_one_drive() {
+    for seed in 1..6 {
+        let events = events(&[(RIDE, 60), (Act::Stay, 20), (RIDE, 60)], &[80], seed);
+        let drives = of_type(&events, EventType::Driving);
+        assert_eq!(drives.len(), 1, "{events:?}");
+        assert!(
+            of_type(&events, EventType::Walking).is_empty(),
+            "{events:?}"
+        );
+    }
+}
+
+/// A session begins with the start of a bicycle.
+#[test]
+fn a_session_that_begins_with_the_start_of_a_bicycle_has_no_walk() {
+    for seed in 1..6 {
+        let events = events(&[(RIDE, 60)], &[0], seed);
+        assert!(
+            of_type(&events, EventType::Walking).is_empty(),
+            "{events:?}"
+        );
+        assert_eq!(of_type(&events, EventType::Driving).len(), 1, "{events:?}");
+    }
+}
+
+/// A courier walks six seconds to the door, gives the parcel, walks back, and rides away: the walks
+/// and the stay are found.
+#[test]
+fn a_short_walk_to_a_bicycle_is_found() {
+    let north = Act::Walk { heading_deg: 0.0 };
+    let south = Act::Walk { heading_deg: 180.0 };
+    let script = [
+        (RIDE, 60),
+        (Act::Stay, 6),
+        (north, 7),
+        (Act::Stay, 20),
+        (south, 7),
+        (Act::Stay, 4),
+        (RIDE, 60),
+    ];
+    for seed in 1..6 {
+        let events = events(&script, &[104], seed);
+        assert_eq!(of_type(&events, EventType::Walking).len(), 2, "{events:?}");
+        assert_eq!(of_type(&events, EventType::Driving).len(), 2, "{events:?}");
+    }
+}
