@@ -78,7 +78,7 @@ pub fn run(
 ) -> anyhow::Result<()> {
     logging.start(&config)?;
     let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
-    let configuration = logging.configuration();
+    let configuration = logging.configuration().to_owned();
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a
         // handler.

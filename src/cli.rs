@@ -132,6 +132,12 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
+/// Formats a count with its noun, in the plural unless it is one.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// Formats an error and its causes as one line. It skips a cause that an earlier text already
 /// contains: some libraries include their causes in their own text.
 fn one_line(error: &anyhow::Error) -> String {
@@ -197,4 +203,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_thing_is_in_the_singular() {
+        assert_eq!(counted(0, "session"), "0 sessions");
+        assert_eq!(counted(1, "later erasure"), "1 later erasure");
+        assert_eq!(counted(2, "row"), "2 rows");
+    }
 }

@@ -14,12 +14,14 @@ mod privacy;
 mod retention;
 mod secrets;
 mod server;
+mod sources;
 mod words;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use config::Source;
 use porchlight_schema::limits::{
     DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
     RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_DURATION_MS_MAX,
@@ -29,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
 use file::ConfigFile;
+use sources::Sources;
 
 pub use duration::HumanDuration;
 pub use limits::Limits;
@@ -36,6 +39,7 @@ pub use log::Log;
 pub use map::Map;
 pub use privacy::Privacy;
 pub use retention::Retention;
+pub use sources::describe as describe_sources;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -330,9 +334,43 @@ pub enum ConfigError {
         /// The expected value.
         detail: String,
     },
+    /// A key is not a setting, or names a section instead of one.
+    #[error("configuration: {key}: {detail}")]
+    Structure {
+        /// The key.
+        key: String,
+        /// The fault, and the keys that exist.
+        detail: String,
+    },
+    /// An error about a setting, with the place that sets it.
+    #[error("{error} ({place})")]
+    Placed {
+        /// The error.
+        error: Box<ConfigError>,
+        /// The file and the line, or the variable.
+        place: String,
+    },
 }
 
 impl ConfigError {
+    /// Returns the key that the error is about.
+    fn key(&self) -> Option<&str> {
+        match self {
+            Self::Invalid { key, .. } => Some(key),
+            Self::Structure { key, .. } => Some(key),
+            Self::Placed { error, .. } => error.key(),
+            Self::Read(
+                config::ConfigError::At { key, .. } | config::ConfigError::Type { key, .. },
+            ) => key.as_deref(),
+            Self::Read(_) | Self::File(..) | Self::Folder(_) => None,
+        }
+    }
+
+    /// Creates the error about a key that is not a setting.
+    fn structure(key: String, detail: String) -> Self {
+        Self::Structure { key, detail }
+    }
+
     /// Creates the error about the setting `key`; `detail` says which values are valid.
     fn invalid(key: &'static str, detail: impl Into<String>) -> Self {
         Self::Invalid {
@@ -352,13 +390,27 @@ impl Config {
         file: Option<&Path>,
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
+        let variables: Vec<_> = variables.collect();
+        let file = file.map(ConfigFile::read).transpose()?;
+        let sources = Sources {
+            file: file.as_ref(),
+            variables: sources::names(&variables),
+        };
+        let loaded = Self::build(file.clone(), variables);
+        loaded.map_err(|error| sources.locate(error))
+    }
+
+    fn build(
+        file: Option<ConfigFile>,
+        variables: Vec<(OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
         let mut builder = config::Config::builder();
         if let Some(file) = file {
-            builder = builder.add_source(ConfigFile::read(file)?);
+            builder = builder.add_source(file);
         }
-        let config: Self = environment::override_settings(builder, variables)?
-            .build()?
-            .try_deserialize()?;
+        let read = environment::override_settings(builder, variables.into_iter())?.build()?;
+        sources::check_keys(&read.collect()?)?;
+        let config: Self = read.try_deserialize()?;
         config.check()?;
         Ok(config)
     }
@@ -396,6 +448,7 @@ impl Config {
         self.server.check_listeners()?;
         self.server.check_public_url()?;
         self.server.check_workers()?;
+        self.server.check_ops_hosts()?;
         if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
             return invalid("server.drain_grace", "must not be longer than 20s");
         }

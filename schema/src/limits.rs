@@ -294,6 +294,9 @@ pub const LATE_SCORES_APART_MS: u64 = 500;
 /// Longest time between two scores of a session that receives batches after its end; see
 /// [`LATE_SCORES_APART_MS`].
 pub const LATE_SCORES_APART_MAX_MS: u64 = 4_000;
+/// Time since its last score after which the times between two scores of a session are short again;
+/// see [`LATE_SCORES_APART_MS`].
+pub const LATE_SCORES_REMEMBERED_MS: u64 = 60_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;

@@ -3,7 +3,6 @@
 //!
 //! Images are drawn on demand, away from the threads that serve requests, and cached.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,9 +14,10 @@ use actix_web::{HttpRequest, HttpResponse, Resource};
 use porchlight_actors::service::{InsightState, Service};
 use porchlight_actors::turns::{TooManyWaiting, Turns};
 use porchlight_core::audit::{Action, Actor, ActorKind};
+use porchlight_core::fair_cache::FairCache;
 use porchlight_observe::http::Route;
 use porchlight_ports::SessionRow;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{
     ORGANIZATION_PICTURES_WAITING_MAX, PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX,
@@ -45,7 +45,7 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
 
 /// Draws and caches images.
 pub struct Drawings {
-    kept: Mutex<VecDeque<(Key, Arc<Drawn>)>>,
+    kept: Mutex<FairCache<OrganizationId, Key, Arc<Drawn>>>,
     /// The turns of organizations to draw.
     turns: Turns,
     /// The street map under the paths.
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Drawings {
 impl Default for Drawings {
     fn default() -> Self {
         Self {
-            kept: Mutex::default(),
+            kept: Mutex::new(FairCache::new(PICTURES_KEPT_MAX)),
             turns: Turns::new(
                 PICTURES_DRAWN_AT_ONCE_MAX,
                 ORGANIZATION_PICTURES_WAITING_MAX,
@@ -108,18 +108,12 @@ impl Drawings {
 
     fn kept(&self, key: Key) -> Option<Arc<Drawn>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = kept.iter();
-        all.find(|(one, _)| *one == key)
-            .map(|(_, drawn)| Arc::clone(drawn))
+        kept.get(&key).map(Arc::clone)
     }
 
-    fn keep(&self, key: Key, drawn: &Arc<Drawn>) {
+    fn keep(&self, organization_id: OrganizationId, key: Key, drawn: &Arc<Drawn>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(one, _)| *one != key);
-        while kept.len() >= PICTURES_KEPT_MAX {
-            kept.pop_front();
-        }
-        kept.push_back((key, Arc::clone(drawn)));
+        kept.insert(organization_id, key, Arc::clone(drawn));
     }
 
     /// Returns the image from the cache, or draws it.
@@ -134,7 +128,8 @@ impl Drawings {
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
         }
-        let turn = self.turns.take(row.start.tenant.organization_id);
+        let organization_id = row.start.tenant.organization_id;
+        let turn = self.turns.take(organization_id);
         let turn = turn.await.map_err(too_many_waiting)?;
         // Another request may have drawn it in the meantime.
         if let Some(drawn) = self.kept(key) {
@@ -149,7 +144,7 @@ impl Drawings {
         };
         let drawn = tokio::task::spawn_blocking(work).await;
         let drawn = Arc::new(drawn.map_err(Problem::internal)??);
-        self.keep(key, &drawn);
+        self.keep(organization_id, key, &drawn);
         Ok(drawn)
     }
 }

@@ -1,7 +1,5 @@
 //! Whether the process writes a log.
 
-use std::path::PathBuf;
-
 use crate::config::Config;
 use crate::telemetry;
 
@@ -10,9 +8,9 @@ use crate::telemetry;
 pub enum Logging {
     /// Writes no log, because standard output is for a person.
     Off,
-    /// Writes a JSON log to standard output; the line "ready" names this configuration file, if
-    /// any.
-    On(Option<PathBuf>),
+    /// Writes a JSON log to standard output; the line "ready" names these sources of the
+    /// configuration.
+    On(String),
 }
 
 impl Logging {
@@ -24,11 +22,11 @@ impl Logging {
         }
     }
 
-    /// Returns the configuration's name for the log.
-    pub(super) fn configuration(&self) -> String {
+    /// Returns the sources of the configuration for the log.
+    pub(super) fn configuration(&self) -> &str {
         match self {
-            Self::On(Some(file)) => file.display().to_string(),
-            Self::On(None) | Self::Off => "defaults".to_owned(),
+            Self::On(sources) => sources,
+            Self::Off => "",
         }
     }
 }

@@ -7,7 +7,7 @@ use porchlight_actors::audit::{ChainReport, Outcome, verify_all};
 use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, counted};
 use crate::config::Config;
 use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
@@ -48,7 +48,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 }
             }
             Outcome::Whole(whole) if !json => {
-                say!("{id}  {env}  {} lines, newest {}", whole.lines, whole.hash)?;
+                let lines = counted(whole.lines, "line");
+                say!("{id}  {env}  {lines}, newest {}", whole.hash)?;
             }
             Outcome::Whole(_) => {}
         }

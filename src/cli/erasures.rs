@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use porchlight_actors::service::{LoggedErasure, apply_erasures, logged_erasures};
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, counted};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 use crate::open_store::OpenStore;
@@ -91,7 +91,11 @@ fn apply(config: &Config, file: &Path, json: bool) -> anyhow::Result<()> {
         let report = serde_json::json!({ "erasures": erasures, "sessions": sessions });
         return say!("{report}");
     }
-    say!("{erasures} erasures applied, {sessions} sessions erased")
+    say!(
+        "{} applied, {} erased",
+        counted(erasures as u64, "erasure"),
+        counted(sessions, "session")
+    )
 }
 
 /// Reads the output of `porchlight erasures list` from a file.

@@ -152,7 +152,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if arguments.json {
             say!("{}", serde_json::to_string_pretty(&report)?)?;
         } else {
-            say!("{} recordings\n\n{}", names.len(), report.text())?;
+            let recordings = super::counted(names.len() as u64, "recording");
+            say!("{recordings}\n\n{}", report.text())?;
         }
         page.table("Recordings", &report.text());
     }

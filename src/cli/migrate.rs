@@ -13,8 +13,8 @@ use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{Migrated, migrate};
 use porchlight_world::SystemClock;
 
-use super::ConfigArguments;
 use super::check::require_store;
+use super::{ConfigArguments, counted};
 use crate::config::StoreKind;
 use crate::key_guard::store_secrets;
 use crate::ops::client::OpsClient;
@@ -97,7 +97,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         messages,
     } = done;
     say!(
-        "{customers} organizations, keys and webhooks; {sessions} sessions copied now, {were_there} in earlier runs; \
-         {batches} batches and {messages} messages compared: all identical; {erased} sessions erased again"
+        "organizations, keys and webhooks: {customers}; {} copied now, {were_there} in earlier runs; \
+         batches compared: {batches}, messages: {messages}, all identical; {} erased again",
+        counted(sessions, "session"),
+        counted(erased, "session")
     )
 }

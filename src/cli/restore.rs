@@ -15,7 +15,7 @@ use porchlight_ports::KeyCheck;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
-use super::{ConfigArguments, check, erasures, store};
+use super::{ConfigArguments, check, counted, erasures, store};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 
@@ -65,10 +65,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         });
     match restored {
         Ok((rows, erased)) => {
-            say!("{rows} rows verified and restored to {}", to.display())?;
+            let rows = counted(rows, "row");
+            say!("{rows} verified and restored to {}", to.display())?;
             say!(
-                "{} later erasures applied, {erased} sessions erased",
-                entries.len()
+                "{} applied, {} erased",
+                counted(entries.len() as u64, "later erasure"),
+                counted(erased, "session")
             )
         }
         Err(error) => {

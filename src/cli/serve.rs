@@ -15,7 +15,7 @@ use porchlight_world::SystemClock;
 use super::{ConfigArguments, check};
 use crate::app;
 use crate::app::Logging;
-use crate::config::{Config, StoreKind};
+use crate::config::{Config, StoreKind, describe_sources};
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,20 @@ pub(crate) struct Arguments {
     data: Option<std::path::PathBuf>,
 }
 
+impl Arguments {
+    /// Describes the sources of the configuration for the log.
+    fn sources(&self) -> String {
+        let flags = [
+            ("--listen", self.listen.is_some()),
+            ("--ops-listen", self.ops_listen.is_some()),
+            ("--data", self.data.is_some()),
+        ];
+        let given = flags.into_iter().filter(|(_, is_given)| *is_given);
+        let given: Vec<_> = given.map(|(flag, _)| flag).collect();
+        describe_sources(self.config.config.as_deref(), &given)
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut config = arguments.config.load()?;
     if let Some(listen) = arguments.listen {
@@ -45,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }
-    let logging = Logging::On(arguments.config.config.clone());
+    let logging = Logging::On(arguments.sources());
     let served = app::run(config, logging, app::Shutdown::Signal, |_bound| {});
     if let Err(error) = &served
         && error

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use porchlight_store::{CheckReport, EmbeddedStore};
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, counted};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 use crate::ops::client::OpsClient;
@@ -106,7 +106,8 @@ pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
         )?;
     }
     if report.quarantined > 0 {
-        say!("{} rows were moved to quarantined.tsv", report.quarantined)?;
+        let rows = counted(report.quarantined, "row");
+        say!("{rows} moved to quarantined.tsv")?;
         for mark in report.damaged.iter().filter(|row| row.is_privacy_mark()) {
             say!(
                 "warning: a privacy mark of {} was moved, so a restriction, suppression or hold of its subject no longer \

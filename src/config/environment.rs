@@ -40,10 +40,16 @@ pub(super) fn override_settings(
         })
 }
 
+/// Returns the key that a variable names, or `None` if it is not a setting's.
+pub(super) fn key_of(variable: &str) -> Option<String> {
+    let (prefix, key) = variable.split_once("__")?;
+    let is_ours = prefix.eq_ignore_ascii_case(PREFIX);
+    is_ours.then(|| key.replace("__", ".").to_lowercase())
+}
+
 /// Returns the list key that a variable names.
 fn list_key(variable: &str) -> Option<&'static str> {
-    let key = variable.strip_prefix(PREFIX)?.strip_prefix("__")?;
-    let key = key.replace("__", ".").to_lowercase();
+    let key = key_of(variable)?;
     LISTS.into_iter().find(|list| *list == key)
 }
 

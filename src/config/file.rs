@@ -31,6 +31,23 @@ impl ConfigFile {
             text,
         })
     }
+
+    /// Returns the file and the line that set a key.
+    pub(super) fn place_of(&self, key: &str) -> Option<String> {
+        // A list's item has an index: `server.ops_hosts[0]`.
+        let key = key.split('[').next().unwrap_or(key);
+        let root = DeTable::parse(&self.text).ok()?;
+        let mut table = Some(root.get_ref());
+        let mut at = 0;
+        for part in key.split('.') {
+            let found = table?.iter().find(|(name, _)| name.get_ref() == part);
+            let (name, value) = found?;
+            at = name.span().start;
+            table = value.get_ref().as_table();
+        }
+        let line = self.text.get(..at)?.matches('\n').count() + 1;
+        Some(format!("{}, line {line}", self.name))
+    }
 }
 
 fn text_of(file: &Path) -> io::Result<String> {

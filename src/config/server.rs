@@ -41,6 +41,23 @@ impl Server {
         Ok(())
     }
 
+    /// Checks that a `Host` header can contain the operators' host names.
+    pub(super) fn check_ops_hosts(&self) -> Result<(), ConfigError> {
+        let is_name = |name: &str| {
+            let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+            !name.is_empty() && !name.ends_with('.') && name.chars().all(is_part)
+        };
+        match self.ops_hosts.iter().find(|name| !is_name(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let detail = format!(
+                    "`{name}` is not a host name such as ops.example.com, without scheme and port"
+                );
+                Err(ConfigError::invalid("server.ops_hosts", detail))
+            }
+        }
+    }
+
     /// Checks the number of threads, because each costs memory from the start.
     pub(super) fn check_workers(&self) -> Result<(), ConfigError> {
         if self.workers <= SERVER_WORKERS_MAX {
@@ -125,6 +142,36 @@ mod tests {
         ] {
             let error = check(text).unwrap_err().to_string();
             assert!(error.contains("server.public_url"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_the_operators_listener_are_host_names() {
+        let check = |name: &str| {
+            let server = Server {
+                ops_hosts: vec!["prometheus".to_owned(), name.to_owned()],
+                ..Server::default()
+            };
+            server.check_ops_hosts()
+        };
+        for name in [
+            "ops.example.com",
+            "node_1.internal",
+            "xn--bcher-kva.example",
+        ] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        for name in [
+            "a b",
+            "",
+            "http://a",
+            "a:9464",
+            "a/b",
+            "ops.",
+            "bücher.example",
+        ] {
+            let error = check(name).unwrap_err().to_string();
+            assert!(error.contains("server.ops_hosts: `"), "{name}: {error}");
         }
     }
 

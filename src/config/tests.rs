@@ -244,3 +244,147 @@ fn a_bad_public_url_and_equal_listeners_are_refused() {
         assert!(error.to_string().contains(message), "{error}");
     }
 }
+
+/// A file, the key of its error, the line that sets it, and a part of the allowed values.
+const WRONG_FILES: &[(&str, &str, u32, &str)] = &[
+    (
+        "[server]\nlisten = \"localhost:80\"",
+        "server.listen",
+        2,
+        "127.0.0.1:8080",
+    ),
+    (
+        "[server]\nworkers = 4\nlissten = 1",
+        "server.lissten",
+        3,
+        "ops_listen",
+    ),
+    ("[serverr]\nlisten = 1", "serverr", 1, "server, store"),
+    ("\nserver = \"x\"", "server", 2, "section"),
+    (
+        "[server.listen]\nport = 1",
+        "server.listen",
+        1,
+        "single setting",
+    ),
+    (
+        "[session]\nidle_timeout = \"30 minutes\"",
+        "session.idle_timeout",
+        2,
+        "90s, 30m",
+    ),
+    (
+        "[server]\npublic_url = \"ftp://x\"",
+        "server.public_url",
+        2,
+        "https://",
+    ),
+    (
+        "[server]\nworkers = 300",
+        "server.workers",
+        2,
+        "at most 256",
+    ),
+    (
+        "[server]\nops_hosts = [\"a b\"]",
+        "server.ops_hosts",
+        2,
+        "ops.example.com",
+    ),
+    (
+        "[server]\nops_hosts = [1]",
+        "server.ops_hosts",
+        2,
+        "a text in quotes",
+    ),
+    ("store.kind = \"mysql\"", "store.kind", 1, "\"cql\""),
+    ("[store.cql]\ntls = 2", "store.cql.tls", 2, "true or false"),
+];
+
+/// A variable, its value, the key of its error, and a part of the allowed values.
+const WRONG_VARIABLES: &[(&str, &str, &str, &str)] = &[
+    ("PORCHLIGHT__SERVER", "x", "server", "section"),
+    (
+        "PORCHLIGHT__SERVER__LISSTEN",
+        "1",
+        "server.lissten",
+        "ops_listen",
+    ),
+    (
+        "PORCHLIGHT__SERVER__LISTEN__X",
+        "1",
+        "server.listen",
+        "single setting",
+    ),
+    (
+        "PORCHLIGHT__SESSION__IDLE_TIMEOUT",
+        "30",
+        "session.idle_timeout",
+        "90s, 30m",
+    ),
+    (
+        "PORCHLIGHT__SERVER__PUBLIC_URL",
+        "x.example",
+        "server.public_url",
+        "https://",
+    ),
+    (
+        "PORCHLIGHT__SERVER__WORKERS",
+        "x",
+        "server.workers",
+        "whole number, 0 or more",
+    ),
+    (
+        "PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND",
+        "4294967296",
+        "server.rate_limit_per_second",
+        "at most 4294967295",
+    ),
+    (
+        "PORCHLIGHT__SERVER__OPS_HOSTS",
+        "a b",
+        "server.ops_hosts",
+        "ops.example.com",
+    ),
+    (
+        "PORCHLIGHT__STORE__RETENTION",
+        "1d",
+        "store.retention",
+        "3d or more",
+    ),
+    (
+        "PORCHLIGHT__STORE__CQL__TLS",
+        "maybe",
+        "store.cql.tls",
+        "true or false",
+    ),
+    (
+        "porchlight__server__workers",
+        "300",
+        "server.workers",
+        "at most 256",
+    ),
+];
+
+#[test]
+fn an_error_in_a_file_names_the_key_its_line_and_the_allowed_values() {
+    for (toml, key, line, allowed) in WRONG_FILES {
+        let error = load(toml, &[]).unwrap_err().to_string();
+        let place = format!(".toml, line {line})");
+        for part in [key, &place, allowed] {
+            assert!(error.contains(part), "{toml}: {part}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_error_in_a_variable_names_it_the_key_and_the_allowed_values() {
+    for &(variable, value, key, allowed) in WRONG_VARIABLES {
+        let toml = "[server]\nworkers = 1\nops_hosts = []\n[store]\nretention = \"90d\"";
+        let error = load(toml, &[(variable, value)]).unwrap_err().to_string();
+        let place = format!("(variable {variable})");
+        for part in [key, &place, allowed] {
+            assert!(error.contains(part), "{variable}: {part}: {error}");
+        }
+    }
+}

@@ -41,7 +41,10 @@ where
     D: Deserializer<'de>,
 {
     let number = from.deserialize_any(WholeNumber)?;
-    N::try_from(number).map_err(|_| de::Error::custom(format!("{number} is too large")))
+    let bits = 8 * size_of::<N>() as u32;
+    let most = u64::MAX >> u64::BITS.saturating_sub(bits);
+    N::try_from(number)
+        .map_err(|_| de::Error::custom(format!("{number} is too large; at most {most} is allowed")))
 }
 
 struct WholeNumber;

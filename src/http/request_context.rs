@@ -304,14 +304,27 @@ pub fn json(
     Ok(response.body(text))
 }
 
-/// Returns whether `Accept` allows a media type: the most specific range decides (RFC 9110,
-/// section 12.5.1). Malformed parts are ignored; without a readable range, all is allowed.
+/// Returns whether `Accept` allows a media type. Without a readable range, all is allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
-    let mut best: Option<(u8, bool)> = None;
+    quality(headers, main, sub) > 0.0
+}
+
+/// Returns whether `Accept` prefers a page to a problem document, as browsers do.
+#[must_use]
+pub fn prefers_html(headers: &HeaderMap) -> bool {
+    let json = quality(headers, "application", "json");
+    let problem = quality(headers, "application", "problem+json");
+    quality(headers, "text", "html") > json.max(problem)
+}
+
+/// Returns the quality that `Accept` gives a media type, 0 to 1: the most specific range decides
+/// (RFC 9110, section 12.5.1). Malformed parts are ignored; without a readable range, it is 1.
+fn quality(headers: &HeaderMap, main: &str, sub: &str) -> f32 {
+    let mut best: Option<(u8, f32)> = None;
     let mut is_readable = false;
     for value in headers.get_all(ACCEPT) {
         if value == "*/*" {
-            return true;
+            return 1.0;
         }
         for range in value.to_str().unwrap_or_default().split(',') {
             let mut parts = range.split(';').map(str::trim);
@@ -334,18 +347,13 @@ pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
             let quality = parts
                 .filter_map(|part| part.split_once('='))
                 .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-            let is_allowed = quality.is_none_or(|(_, quality)| {
-                quality
-                    .trim()
-                    .parse()
-                    .is_ok_and(|quality: f32| quality > 0.0)
-            });
+            let quality = quality.map_or(1.0, |(_, quality)| quality.trim().parse().unwrap_or(0.0));
             if best.is_none_or(|(before, _)| before < specific) {
-                best = Some((specific, is_allowed));
+                best = Some((specific, quality));
             }
         }
     }
-    best.map_or(!is_readable, |(_, is_allowed)| is_allowed)
+    best.map_or(if is_readable { 0.0 } else { 1.0 }, |(_, quality)| quality)
 }
 
 #[cfg(test)]
@@ -380,5 +388,33 @@ mod tests {
             assert!(!accepts(value), "{value}");
         }
         assert!(super::accepts(&HeaderMap::new(), "application", "json"));
+    }
+
+    #[test]
+    fn a_page_is_preferred_only_if_it_is_named_before_json() {
+        let prefers = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, value.parse().unwrap());
+            prefers_html(&headers)
+        };
+        for page in [
+            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            "text/html",
+            "text/html, application/json;q=0.9",
+        ] {
+            assert!(prefers(page), "{page}");
+        }
+        for document in [
+            "*/*",
+            "application/json",
+            "text/html, application/json",
+            "text/html, application/problem+json",
+            "text/html;q=0.5, */*;q=0.8",
+            "text/html;q=0",
+            "nonsense",
+        ] {
+            assert!(!prefers(document), "{document}");
+        }
+        assert!(!prefers_html(&HeaderMap::new()));
     }
 }

@@ -151,7 +151,7 @@ fn a_restored_backup_loses_sessions_that_were_erased_later() {
             .unwrap();
         let printed = successful(output);
         assert!(
-            printed.contains("1 later erasures applied, 1 sessions erased"),
+            printed.contains("1 later erasure applied, 1 session erased"),
             "{printed}"
         );
     }

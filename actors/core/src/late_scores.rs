@@ -2,7 +2,8 @@
 //!
 //! A phone that was offline sends many batches of an ended session one after the other. A score
 //! after each of them would repeat nearly all of the work, and a tenant whose phones all do so
-//! would take the processors from the others.
+//! would take the processors from the others. A client that sends a batch after each score is
+//! spaced as well: a session is remembered for a minute after its last score.
 //!
 //! Times are milliseconds of a monotonic clock.
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     LATE_SCORES_APART_MAX_MS, LATE_SCORES_APART_MS, LATE_SCORES_PER_TENANT_PER_SEC,
+    LATE_SCORES_REMEMBERED_MS,
 };
 
 /// The shortest time between two scores of one tenant.
@@ -29,13 +31,26 @@ pub struct LateSessions {
 /// A session that has received telemetry late.
 #[derive(Debug, Clone, Copy)]
 struct Late {
-    /// The time of its next step: it is scored, or forgotten if no batch has arrived since its last
-    /// score.
-    step_at_ms: u64,
+    /// The earliest time of its next score.
+    due_at_ms: u64,
+    /// The time at which it is forgotten if no batch arrives.
+    forget_at_ms: u64,
     /// The time between its next score and the one after it.
     apart_ms: u64,
     /// Whether a batch has arrived since the last score.
     is_unscored: bool,
+}
+
+impl Late {
+    /// Returns the time of its next step: it is scored, or forgotten if no batch has arrived since
+    /// its last score.
+    fn step_at_ms(&self) -> u64 {
+        if self.is_unscored {
+            self.due_at_ms
+        } else {
+            self.forget_at_ms
+        }
+    }
 }
 
 /// The next step of a tenant's sessions.
@@ -53,12 +68,14 @@ impl LateSessions {
     /// Records that a batch of an ended session has arrived.
     pub fn arrive(&mut self, session_id: SessionId, now_ms: u64) {
         let late = self.sessions.entry(session_id).or_insert(Late {
-            step_at_ms: now_ms,
+            due_at_ms: now_ms,
+            forget_at_ms: now_ms,
             apart_ms: LATE_SCORES_APART_MS,
             is_unscored: true,
         });
+        self.steps.remove(&(late.step_at_ms(), session_id));
         late.is_unscored = true;
-        self.steps.insert((late.step_at_ms, session_id));
+        self.steps.insert((late.step_at_ms(), session_id));
     }
 
     /// Returns the next step.
@@ -93,11 +110,12 @@ impl LateSessions {
             return false;
         }
         *late = Late {
-            step_at_ms: now_ms + late.apart_ms,
+            due_at_ms: now_ms + late.apart_ms,
+            forget_at_ms: now_ms + LATE_SCORES_REMEMBERED_MS,
             apart_ms: (late.apart_ms * 2).min(LATE_SCORES_APART_MAX_MS),
             is_unscored: false,
         };
-        self.steps.insert((late.step_at_ms, session_id));
+        self.steps.insert((late.step_at_ms(), session_id));
         self.free_at_ms = now_ms + SCORE_INTERVAL_MS;
         true
     }
@@ -161,6 +179,40 @@ mod tests {
         assert_eq!(scored, 1, "the batches after the last score");
         assert_eq!(late.unscored(), 0);
         assert!(late.sessions.is_empty());
+    }
+
+    /// A client that waits for each score before it sends the next batch gets no more scores than
+    /// one that sends all the time.
+    #[test]
+    fn a_batch_after_each_score_causes_no_more_scores() {
+        let mut late = LateSessions::default();
+        let mut scored_at_ms: Vec<u64> = Vec::new();
+        for now_ms in 0..60_000 {
+            let is_quiet = scored_at_ms.last().is_none_or(|last| now_ms > last + 501);
+            if is_quiet {
+                late.arrive(session(1), now_ms);
+            }
+            if late.step(now_ms) == Step::Score(session(1)) {
+                scored_at_ms.push(now_ms);
+            }
+        }
+        assert!(scored_at_ms.len() <= 18, "{scored_at_ms:?}");
+        assert_eq!(late.steps.len(), 1, "one step for each session");
+    }
+
+    #[test]
+    fn a_batch_after_a_pause_is_scored_at_once_and_a_quiet_session_is_forgotten() {
+        let mut late = LateSessions::default();
+        for now_ms in (0..50_000).step_by(5_000) {
+            late.arrive(session(1), now_ms);
+            assert_eq!(late.step(now_ms), Step::Score(session(1)), "{now_ms}");
+        }
+        let Step::Wait(until_ms) = late.step(45_000) else {
+            panic!("the session is forgotten too early");
+        };
+        assert_eq!(until_ms, 45_000 + LATE_SCORES_REMEMBERED_MS);
+        assert_eq!(late.step(until_ms), Step::End);
+        assert!(late.sessions.is_empty() && late.steps.is_empty());
     }
 
     #[test]

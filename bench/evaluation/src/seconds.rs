@@ -102,13 +102,7 @@ impl Seconds {
     /// Returns the counts of all recordings together.
     #[must_use]
     pub fn total(&self) -> SecondCounts {
-        let mut total = SecondCounts::default();
-        for counts in self.by_source.values().flatten() {
-            total.walking.add(counts.walking);
-            total.calm.add(counts.calm);
-            total.handled.add(counts.handled);
-        }
-        total
+        total_of(self.by_source.values().flatten())
     }
 
     /// Returns one line for each source, and one for all, with 95 % intervals over recordings.
@@ -130,6 +124,16 @@ impl Seconds {
     }
 }
 
+fn total_of<'c>(counts: impl Iterator<Item = &'c SecondCounts>) -> SecondCounts {
+    let mut total = SecondCounts::default();
+    for one in counts {
+        total.walking.add(one.walking);
+        total.calm.add(one.calm);
+        total.handled.add(one.handled);
+    }
+    total
+}
+
 fn line(out: &mut String, source: &str, counts: &[SecondCounts]) {
     let _ = write!(out, "{source:<18}");
     let columns: [fn(SecondCounts) -> Share; 4] = [
@@ -139,13 +143,9 @@ fn line(out: &mut String, source: &str, counts: &[SecondCounts]) {
         SecondCounts::all,
     ];
     for of in columns {
-        let sum = |drawn: &mut dyn Iterator<Item = &SecondCounts>| {
-            let mut sum = Share::default();
-            drawn.for_each(|one| sum.add(of(*one)));
-            sum
-        };
-        let all = sum(&mut counts.iter());
-        let text = match (all.value(), interval(counts, |drawn| sum(drawn).value())) {
+        let all = of(total_of(counts.iter()));
+        let interval = interval(counts, |drawn| of(total_of(drawn)).value());
+        let text = match (all.value(), interval) {
             (Some(value), Some((low, high))) => {
                 format!("{value:.3} ({low:.3}-{high:.3}) of {}", all.all)
             }

@@ -1,7 +1,7 @@
 //! Path images, and the signed links to them and to access archives.
 
 /// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the
-/// oldest is evicted.
+/// oldest of the organization with most images is evicted.
 pub const PICTURES_KEPT_MAX: usize = 64;
 /// Maximum number of path images that a node draws at the same time; one of each organization.
 pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;

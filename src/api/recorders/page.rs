@@ -1,23 +1,29 @@
 //! The page behind a recorder's link: live status, the recorder in the browser, and the apps with
 //! their setup.
 
-use actix_web::HttpResponse;
+use actix_web::body::BoxBody;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
+use actix_web::{HttpResponse, ResponseError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_actors::service::Recorder;
+use porchlight_observe::http::Route;
 use serde_json::json;
 
 use super::assets::{SCRIPT, STYLE, path};
 use super::status::recorder_of;
+use porchlight_http::middleware::Report;
+use porchlight_http::observe::on_problem;
 use porchlight_http::problem::Problem;
 use porchlight_http::query::percent_encode;
 use porchlight_http::recorder::{self, ShownRecorder};
-use porchlight_http::request_context::RequestContext;
+use porchlight_http::request_context::{RequestContext, prefers_html};
+use porchlight_http::request_id::{REQUEST_ID, RequestId};
 
 /// Allows only the page's own files, and requests to its own origin.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -31,27 +37,56 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 /// The parameters of GPSLogger's custom URL.
 const GPSLOGGER_QUERY: &str = "lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&spd=%SPD&alt=%ALT&acc=%ACC&dir=%DIR&prov=%PROV&desc=%DESC";
 
-/// Returns the page. 401 when the recorder has expired or was removed.
+/// Returns the page. A browser that asks for it gets errors as a page too: 401 when the recorder
+/// has expired or was removed.
 pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let recorder = recorder_of(&call).await?;
+    match recorder_page(&call).await {
+        Err(problem) if prefers_html(call.headers()) => Ok(error_page(&call, &problem)),
+        answer => answer,
+    }
+}
+
+async fn recorder_page(call: &RequestContext) -> Result<HttpResponse, Problem> {
+    let recorder = recorder_of(call).await?;
     let shown = ShownRecorder::of(&call.state, &recorder).await?;
     let body = render(
         &recorder::link(&call.state, &call.http, recorder.id),
         &recorder,
         &shown.sentence(),
     );
-    let fixed = |name, value| (HeaderName::from_static(name), value);
-    Ok(HttpResponse::Ok()
-        .insert_header((
+    Ok(with_body(HttpResponse::Ok().finish(), body))
+}
+
+/// Returns the answer with a page as its body, and with the headers of every page.
+fn with_body(mut response: HttpResponse, body: Markup) -> HttpResponse {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (
             CONTENT_TYPE,
             HeaderValue::from_static("text/html; charset=utf-8"),
-        ))
-        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
-        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
-        .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
-        .insert_header((REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
-        .insert_header(fixed("permissions-policy", PERMISSIONS))
-        .body(body.into_string()))
+        ),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (HeaderName::from_static("permissions-policy"), PERMISSIONS),
+    ] {
+        headers.insert(name, value);
+    }
+    response.set_body(BoxBody::new(body.into_string()))
+}
+
+/// Returns the page that tells a courier about an error.
+fn error_page(call: &RequestContext, problem: &Problem) -> HttpResponse {
+    let request_id = RequestId::of(call.headers());
+    on_problem(problem, &request_id, Route::RecorderPage.as_str());
+    let body = render_error(problem.code().status(), &request_id);
+    let mut response = with_body(problem.error_response(), body);
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, request_id.header());
+    // This answer is for a person, so the middleware must not replace it with a problem.
+    response.extensions_mut().insert(Report);
+    response
 }
 
 fn owntracks_link(url: &str) -> String {
@@ -69,6 +104,50 @@ fn overland_link(url: &str) -> String {
 }
 
 fn render(url: &str, recorder: &Recorder, status: &str) -> Markup {
+    let head = html! {
+        noscript { meta http-equiv="refresh" content="10"; }
+        script type="module" src=(path(&SCRIPT)) {}
+    };
+    let main = html! {
+        (header(recorder))
+        p.status #status role="status" { (status) }
+        section.card #insight hidden aria-labelledby="insight-title" {
+            h2 #insight-title { "What Porchlight found" }
+            dl #facts {}
+            ol #events aria-label="Events" {}
+        }
+        (browser_recorder())
+        h2 { "Or record with an app" }
+        (apps(url))
+    };
+    document("Record a delivery", head, main)
+}
+
+/// Renders the message of an error: its meaning and the next step, in plain words.
+fn render_error(status: StatusCode, request_id: &RequestId) -> Markup {
+    let (title, text) = match status {
+        StatusCode::UNAUTHORIZED => (
+            "This link does not work",
+            "The recording link has expired, was removed, or is incomplete. Ask for a new one.",
+        ),
+        StatusCode::TOO_MANY_REQUESTS => (
+            "Too many requests",
+            "This link was opened too often in a short time. Wait a minute, and load the page again.",
+        ),
+        _ => (
+            "Porchlight cannot answer",
+            "Wait a moment, and load the page again. Everything recorded on this phone is kept.",
+        ),
+    };
+    let main = html! {
+        h1 { (title) }
+        p.status role="alert" { (text) }
+        p.faint { "For support: " code { (request_id.as_str()) } }
+    };
+    document(title, html! {}, main)
+}
+
+fn document(title: &str, head: Markup, main: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -77,26 +156,12 @@ fn render(url: &str, recorder: &Recorder, status: &str) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
-                noscript { meta http-equiv="refresh" content="10"; }
-                title { "Record a delivery · Porchlight" }
+                title { (title) " · Porchlight" }
                 link rel="stylesheet" href=(path(&STYLE));
                 link rel="icon" href="data:,";
-                script type="module" src=(path(&SCRIPT)) {}
+                (head)
             }
-            body {
-                main {
-                    (header(recorder))
-                    p.status #status role="status" { (status) }
-                    section.card #insight hidden aria-labelledby="insight-title" {
-                        h2 #insight-title { "What Porchlight found" }
-                        dl #facts {}
-                        ol #events aria-label="Events" {}
-                    }
-                    (browser_recorder())
-                    h2 { "Or record with an app" }
-                    (apps(url))
-                }
-            }
+            body { main { (main) } }
         }
     }
 }

@@ -78,3 +78,35 @@ async fn the_link_gives_the_state_and_the_insight_without_suspicion() {
     expired.assert_problem(401, "credential_invalid");
     server.stop().await;
 }
+
+/// The `Accept` of a browser that opens a link.
+const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+#[actix::test]
+async fn a_browser_gets_a_page_about_a_link_that_does_not_work() {
+    let server = Server::start().await;
+    let recorder = create(&server, &body()).await;
+    let open = async |link: &str, accept: &str| {
+        let request = server.request(Method::GET, link).header("Accept", accept);
+        Answer::of(request).await
+    };
+    let works = open(&recorder.link, BROWSER).await;
+    assert_eq!(works.status, 200, "{works:?}");
+    server.clock.advance_min(2 * 24 * 60);
+    for link in [&*recorder.link, "/r/unknown"] {
+        let page = open(link, BROWSER).await;
+        assert_eq!(page.status, 401, "{page:?}");
+        assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+        assert_eq!(page.header("cache-control"), "no-store");
+        assert!(page.header("content-security-policy").contains("'none'"));
+        assert!(page.text.contains("Ask for a new one."), "{}", page.text);
+        assert!(page.text.contains(page.header("x-request-id")));
+        assert!(!page.text.contains("credential"), "{}", page.text);
+        assert_eq!(assets(&page.text).len(), 1, "no script runs");
+        for accept in ["*/*", "application/json"] {
+            let document = open(link, accept).await;
+            document.assert_problem(401, "credential_invalid");
+        }
+    }
+    server.stop().await;
+}

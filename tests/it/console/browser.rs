@@ -45,6 +45,7 @@ fn packages() -> Result<PathBuf, String> {
         "browser.mjs",
         "acts.mjs",
         "phone.mjs",
+        "sensors.mjs",
         "maps.mjs",
     ] {
         std::fs::copy(from.join(name), folder.join(name)).map_err(|error| error.to_string())?;

@@ -94,10 +94,10 @@ fn no_row_on_cql_reveals_erased_data_and_a_saved_log_erases_restored_rows() {
     assert_eq!(revealed_by(&rows, &needles).len(), needles.len());
     let apply = ["erasures", "apply", log.to_str().unwrap()];
     let done = run(&folder, &borrowed(&variables), &apply);
-    assert_eq!(done, "1 erasures applied, 4 sessions erased\n");
+    assert_eq!(done, "1 erasure applied, 4 sessions erased\n");
     check(&restored);
     let done = run(&folder, &borrowed(&variables), &apply);
-    assert_eq!(done, "1 erasures applied, 0 sessions erased\n");
+    assert_eq!(done, "1 erasure applied, 0 sessions erased\n");
     let server = Server::start(&folder, &borrowed(&variables));
     let client = connect(&server, &key);
     // The session that has not ended is built again from its journal, with another time of change.

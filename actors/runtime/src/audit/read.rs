@@ -272,8 +272,13 @@ fn last_group(before: LinePosition) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use porchlight_core::audit::{Action, Actor, ActorKind, Head, Line};
+    use porchlight_ports::Keys;
+    use porchlight_schema::ids::KeyId;
+    use porchlight_schema::key::{KeyKind, KeyRecord, Role};
+    use porchlight_store::MemoryStore;
 
     use super::*;
+    use crate::audit::append;
 
     fn line(number: i64) -> Line {
         Line {
@@ -332,5 +337,40 @@ mod tests {
         let mut selected = selection(filter, 10);
         assert_eq!(selected.add(&groups(), 1), Progress::Past);
         assert_eq!(times(&selected.page(false)), [5, 4]);
+    }
+
+    /// The list of organizations leaves out one whose row is damaged; its keys name it.
+    #[tokio::test]
+    async fn an_organization_that_only_its_keys_name_is_verified() {
+        let at = TimestampMs(1);
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(at, 7),
+            env: Env::Production,
+        };
+        let memory = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let key = KeyRecord {
+            id: KeyId::new(at, 8),
+            tenant,
+            kind: KeyKind::Secret,
+            last4: "abcd".to_owned(),
+            created_at: at,
+            expires_at: None,
+            revoked_at: None,
+            name: None,
+            last_used_at: None,
+            role: Role::default(),
+        };
+        memory.put_key([9; 32], key).await.unwrap();
+        let store: Arc<dyn Store> = memory;
+        append(&store, tenant, &[line(1), line(2)]).await.unwrap();
+        assert_eq!(store.organizations().await.unwrap(), []);
+        let reports = verify_all(&store, at).await.unwrap();
+        let lines = reports.iter().map(|report| match &report.outcome {
+            Outcome::Whole(verified) => (report.name.env, verified.lines),
+            Outcome::Broken { fault } => panic!("{fault}"),
+        });
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort_unstable_by_key(|(_, lines)| *lines);
+        assert_eq!(lines, [(Env::Sandbox, 0), (Env::Production, 2)]);
     }
 }

@@ -10,6 +10,7 @@ const STATUS_EVERY_MS = 3_000;
 const FLUSH_EVERY_MS = 1_000;
 const MOTION_EVERY_MS = 40;
 const FIX_EXPECTED_MS = 3_000;
+const MOTION_EXPECTED_MS = 5_000;
 const RETRY_MS_MIN = 1_000;
 const RETRY_MS_MAX = 15_000;
 const SEND_MS_MAX = 20_000;
@@ -191,9 +192,14 @@ let timer;
 let wakeLock;
 let lastFixMs = 0;
 let lastMotionMs = 0;
+// The time by the clock of the positions; the clock of the events stands still while the phone sleeps.
+let motionArrivedMs = 0;
 let hiddenAtMs;
-// iOS, alone in asking for this permission, reports acceleration with the opposite sign.
-const isIos = typeof DeviceMotionEvent !== "undefined" && typeof DeviceMotionEvent.requestPermission === "function";
+let isPositionDenied = false;
+// "refused" by the person, "missing" although nobody refused it, or undefined while it arrives.
+let motionFault;
+// Apple's browsers report acceleration with the opposite sign.
+const accelSign = navigator.vendor.startsWith("Apple") ? -1 : 1;
 
 // Nanoseconds since 1970, as text: a number of JavaScript is too small for them.
 const nanoseconds = (ms) => `${Math.round(ms * 1_000)}000`;
@@ -206,6 +212,7 @@ function say(text) {
 }
 
 function onPosition({ coords, timestamp }) {
+  if (watch === undefined) return;
   lastFixMs = Date.now();
   positions += 1;
   note("location", timestamp, {
@@ -214,8 +221,27 @@ function onPosition({ coords, timestamp }) {
   });
 }
 
+// Without a position there is nothing to record: stops, and says so. A permission that is revoked later also ends here.
 function onPositionError(error) {
-  if (error.code === error.PERMISSION_DENIED) say("The browser may not use the position. Allow it in the settings, and start again.");
+  if (error.code !== error.PERMISSION_DENIED || watch === undefined) return;
+  isPositionDenied = true;
+  halt();
+  say("Allow the location for this page in the settings of the browser, and for the browser in the settings of the phone. "
+    + "Then load this page again, and start or continue the recording.");
+  flush();
+}
+
+const MOTION_FAULTS = {
+  refused: "The motion of the phone is not recorded, because it was not allowed. To allow it, close the browser, open this link again, "
+    + "and tap “Allow”.",
+  missing: "The browser gives no motion of the phone. Allow motion sensors for this page in the settings of the browser.",
+};
+
+function setMotionFault(fault) {
+  if (fault === motionFault) return;
+  motionFault = fault;
+  say(MOTION_FAULTS[fault] ?? "");
+  showButtons();
 }
 
 function onMotion(event) {
@@ -223,8 +249,10 @@ function onMotion(event) {
   const accel = event.accelerationIncludingGravity;
   if (ms - lastMotionMs < MOTION_EVERY_MS || typeof accel?.x !== "number") return;
   lastMotionMs = ms;
-  const sign = isIos ? -1 : 1;
-  note("totalacceleration", ms, { x: rounded(sign * accel.x), y: rounded(sign * accel.y), z: rounded(sign * accel.z) });
+  motionArrivedMs = Date.now();
+  setMotionFault(undefined);
+  const signed = (value) => rounded(accelSign * value);
+  note("totalacceleration", ms, { x: signed(accel.x), y: signed(accel.y), z: signed(accel.z) });
   const turn = event.rotationRate;
   if (typeof turn?.alpha !== "number") return;
   // The browser's degrees per second, in radians per second: beta turns about x, gamma about y, alpha about z.
@@ -235,8 +263,9 @@ function onMotion(event) {
 async function flush() {
   // The browser reports no position while the phone rests: ask for one, so that silence means a lost position.
   if (watch !== undefined && Date.now() - lastFixMs > FIX_EXPECTED_MS) {
-    navigator.geolocation.getCurrentPosition(onPosition, () => {}, { enableHighAccuracy: true, maximumAge: 0, timeout: FIX_EXPECTED_MS });
+    navigator.geolocation.getCurrentPosition(onPosition, onPositionError, { enableHighAccuracy: true, maximumAge: 0, timeout: FIX_EXPECTED_MS });
   }
+  if (watch !== undefined && motionFault === undefined && Date.now() - motionArrivedMs > MOTION_EXPECTED_MS) setMotionFault("missing");
   if (payload.length === 0) return;
   const message = { messageId: state.next, sessionId: state.recording, deviceId: "browser", payload };
   const value = { body: JSON.stringify(message), positions };
@@ -267,6 +296,8 @@ async function keepAwake() {
 }
 
 function run() {
+  isPositionDenied = false;
+  motionArrivedMs = Date.now();
   watch = navigator.geolocation.watchPosition(onPosition, onPositionError, { enableHighAccuracy: true, maximumAge: 0 });
   addEventListener("devicemotion", onMotion);
   timer = setInterval(flush, FLUSH_EVERY_MS);
@@ -284,15 +315,23 @@ function halt() {
   showButtons();
 }
 
+// Browsers without the question give the motion unasked, or not at all.
+async function askForMotion() {
+  if (typeof DeviceMotionEvent === "undefined" || !DeviceMotionEvent.requestPermission) return "granted";
+  return DeviceMotionEvent.requestPermission().catch(() => "denied");
+}
+
 async function start() {
   say("");
   isRefused = false;
-  if (isIos) await DeviceMotionEvent.requestPermission().catch(() => {});
+  const motion = await askForMotion();
   if (!state.isActive) {
     const random = crypto.getRandomValues(new Uint32Array(2)).join("-");
     state = { recording: `${Date.now()}-${random}`, next: 0, recorded: 0, acknowledged: 0, isActive: true };
   }
   run();
+  motionFault = undefined;
+  setMotionFault(motion === "granted" ? undefined : "refused");
   showButtons();
   await showCounts();
 }
@@ -300,6 +339,7 @@ async function start() {
 async function end(word) {
   note("annotation", Date.now(), { text: word });
   state.isActive = false;
+  isPositionDenied = false;
   halt();
   await flush();
   showButtons();
@@ -313,7 +353,8 @@ function showButtons() {
   byId("start").textContent = state.isActive ? "Continue recording" : "Start recording";
   byId("delivered").hidden = byId("stop").hidden = !state.isActive;
   byId("counts").hidden = state.recording === null;
-  byId("advice").textContent = isRunning ? "Recording. Keep this page open, and the screen on."
+  byId("advice").textContent = isPositionDenied ? "Not recording: this page may not use the location."
+    : isRunning ? `${motionFault ? "Recording only the position" : "Recording"}. Keep this page open, and the screen on.`
     : state.isActive ? "The recording was interrupted. Continue, or say how it ended."
     : "Start when you set off, and tap “Delivered” at the door.";
 }
