@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     key: Option<String>,
     /// The position of the door; default: the last good fix before the marked drop-off, or else the
     /// last good fix of the recording.
-    #[arg(long, value_name = "LAT,LNG")]
+    #[arg(long, value_name = "LAT,LNG", allow_hyphen_values = true)]
     address: Option<String>,
 }
 
@@ -195,7 +195,22 @@ fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[test]
+    fn a_door_south_of_the_equator_is_parsed() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            replay: Arguments,
+        }
+        let line = ["replay", "--address", "-33.86,151.2", "f.ndjson"];
+        let replay = Command::try_parse_from(line).unwrap().replay;
+        let address = replay.address.as_deref().map(parse_address);
+        assert_eq!(address.unwrap().unwrap(), (-33.86, 151.2));
+    }
 
     #[test]
     fn the_door_is_the_marked_drop_off_or_the_end_of_the_recording() {
