@@ -15,7 +15,7 @@ use porchlight_ports::KeyCheck;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
-use super::{ConfigArguments, check, erasures, store};
+use super::{ConfigArguments, check, erasures, store, with_embedded};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = arguments.config.load()?;
     let entries = match replaced_store(&config, arguments)? {
         Some(file) if file.is_file() => erasures::read(&file)?,
-        Some(replaced) => super::block_on(erasures_of(&replaced))?,
+        Some(replaced) => erasures_of(&replaced)?,
         None => Vec::new(),
     };
     let staged = staging_folder(&to)?;
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
-        .and_then(|()| super::block_on(verify_and_erase(&config, &staged, &entries)))
+        .and_then(|()| verify_and_erase(&config, &staged, &entries))
         .and_then(|outcome| {
             install_copy(&staged, &to)?;
             Ok(outcome)
@@ -95,7 +95,7 @@ fn replaced_store(config: &Config, arguments: &Arguments) -> anyhow::Result<Opti
 }
 
 /// Reads the erasures of the replaced store.
-async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
+fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
     let store = EmbeddedStore::open_for_command(replaced).with_context(|| {
         format!(
             "the erasures of {} cannot be read: stop its server first, or name another copy of the replaced store \
@@ -103,9 +103,7 @@ async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
             replaced.display()
         )
     })?;
-    let erasures = logged_erasures(store.as_ref()).await;
-    store.close().await;
-    Ok(erasures?)
+    with_embedded(&store, async { Ok(logged_erasures(store.as_ref()).await?) })
 }
 
 /// Returns an error if the folder has content: a restore replaces nothing.
@@ -154,13 +152,13 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens the copy as a server would, checks that the configured keys or the copied one include the
 /// key that the store depends on, and reads every row. Then applies the erasures. Returns the
 /// number of rows and of erased sessions.
-async fn verify_and_erase(
+fn verify_and_erase(
     config: &Config,
     staged: &Path,
     erasures: &[LoggedErasure],
 ) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_for_command(staged).context("the backup cannot be restored")?;
-    let outcome = async {
+    with_embedded(&store, async {
         let mut files = config.secrets.key_files.clone();
         files.extend(Some(staged.join(KEY_FILE)).filter(|file| file.exists()));
         if !files.is_empty() {
@@ -178,10 +176,7 @@ async fn verify_and_erase(
         }
         let erased = apply_erasures(store.as_ref(), erasures).await?;
         Ok((report.kinds.values().map(|kind| kind.rows).sum(), erased))
-    };
-    let outcome = outcome.await;
-    store.close().await;
-    outcome
+    })
 }
 
 /// Makes the copy durable and renames it, which replaces an empty folder at most.
