@@ -19,6 +19,7 @@ mod receipt;
 mod receive;
 mod receiver;
 mod recorder;
+mod recording;
 mod replay;
 mod restore;
 mod secrets;

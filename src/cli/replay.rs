@@ -1,6 +1,5 @@
 //! `porchlight replay`: streams recordings as sessions and prints their insights.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -9,6 +8,7 @@ use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::recording::read_samples;
 use crate::app;
 use crate::app::Logging;
 
@@ -89,7 +89,8 @@ async fn replay(
     file: &Path,
     address: Option<(f64, f64)>,
 ) -> anyhow::Result<Value> {
-    let samples = read(file)?;
+    let mut samples = Vec::new();
+    read_samples(file, |sample| samples.push(sample))?;
     let name = file
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -124,25 +125,6 @@ async fn replay(
         .stop(&session, Some(&TimestampMs(ended_at).to_string()))
         .await?;
     client.wait_until_scored(&session.session_id).await
-}
-
-fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let opened = std::fs::File::open(file)?;
-    let reader: Box<dyn Read> = if file.extension().is_some_and(|extension| extension == "gz") {
-        Box::new(flate2::read::MultiGzDecoder::new(opened))
-    } else {
-        Box::new(opened)
-    };
-    let lines = BufReader::new(reader).lines().enumerate();
-    let mut samples = Vec::new();
-    for (index, line) in lines {
-        let line = line?;
-        if !line.trim().is_empty() {
-            samples
-                .push(serde_json::from_str(&line).with_context(|| format!("line {}", index + 1))?);
-        }
-    }
-    Ok(samples)
 }
 
 /// Splits a recording into batches of ten seconds.
