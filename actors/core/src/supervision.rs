@@ -1,9 +1,11 @@
 //! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
-//! limited number of times; then the batch at fault is quarantined. The shell performs both.
+//! limited number of times; then the batch at fault is quarantined. Computations over a session's
+//! whole journal leave out such batches. The shell performs all of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use porchlight_schema::limits::{RESTART_WINDOW_MS, RESTARTS_MAX};
+use porchlight_schema::limits::{RESTART_WINDOW_MS, RESTARTS_MAX, SCORING_QUARANTINES_MAX};
 use porchlight_schema::time::TimestampMs;
 
 /// The first pause before a restart; each further one within the window is four times as long.
@@ -52,9 +54,69 @@ impl Budget {
     }
 }
 
+/// The batches that a computation over a session's whole journal leaves out, because a detector
+/// panics at them. The computation starts again without each batch that is added.
+#[derive(Debug, Clone)]
+pub struct LeftOut {
+    seqs: BTreeSet<u32>,
+    /// The number of batches that may still be added.
+    further: usize,
+}
+
+impl LeftOut {
+    /// Leaves out the batches that were quarantined before.
+    #[must_use]
+    pub fn new(quarantined: impl IntoIterator<Item = u32>) -> Self {
+        Self {
+            seqs: quarantined.into_iter().collect(),
+            further: SCORING_QUARANTINES_MAX,
+        }
+    }
+
+    /// Returns the `seq` of each batch that is left out.
+    #[must_use]
+    pub fn seqs(&self) -> &BTreeSet<u32> {
+        &self.seqs
+    }
+
+    /// Leaves out one more batch. Returns `false` if there were too many, so that the panics have
+    /// another cause than these batches.
+    #[must_use]
+    pub fn add(&mut self, seq: u32) -> bool {
+        let Some(further) = self.further.checked_sub(1) else {
+            return false;
+        };
+        self.further = further;
+        self.seqs.insert(seq);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs a computation in which a detector panics at each of `faulty`, and returns whether it
+    /// succeeds in the end.
+    fn succeeds(faulty: std::ops::Range<u32>) -> bool {
+        let mut left_out = LeftOut::new([1_000]);
+        loop {
+            let panics_at = faulty.clone().find(|seq| !left_out.seqs().contains(seq));
+            match panics_at {
+                None => return true,
+                Some(seq) if left_out.add(seq) => {}
+                Some(_) => return false,
+            }
+        }
+    }
+
+    #[test]
+    fn a_computation_succeeds_without_as_many_batches_as_allowed() {
+        let max = SCORING_QUARANTINES_MAX as u32;
+        assert!(succeeds(0..0));
+        assert!(succeeds(0..max));
+        assert!(!succeeds(0..max + 1));
+    }
 
     #[test]
     fn three_panics_in_a_minute_spend_the_budget() {

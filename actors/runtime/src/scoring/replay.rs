@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_core::supervision::LeftOut;
 use porchlight_observe::Fact;
 use porchlight_ports::{JournalEntry, Note, Store, StoreError};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 
 use crate::yielding::Yielding;
 
@@ -26,20 +26,19 @@ pub(crate) async fn replay(
 ) -> Result<Option<Replayed>, StoreError> {
     let notes = store.notes(session_id).await?;
     let quarantined = notes.iter().filter_map(|note| note.quarantined());
-    let mut quarantined: BTreeSet<u32> = quarantined.collect();
-    for _ in 0..SCORING_QUARANTINES_MAX {
-        match replay_without(store, context, session_id, &quarantined).await? {
+    let mut left_out = LeftOut::new(quarantined);
+    loop {
+        match replay_without(store, context, session_id, left_out.seqs()).await? {
             Ok(replay) => {
                 return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
             }
-            Err(PanickingBatch { seq }) => {
+            Err(PanickingBatch { seq }) if left_out.add(seq) => {
                 store.note(session_id, Note::Quarantined { seq }).await?;
                 Fact::BatchQuarantined { session_id, seq }.record();
-                quarantined.insert(seq);
             }
+            Err(_one_too_many) => return Ok(None),
         }
     }
-    Ok(None)
 }
 
 async fn replay_without<'c>(
