@@ -12,6 +12,8 @@ use porchlight_schema::time::TimestampMs;
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
 /// The factor by which each pause is longer than the previous one.
 const BACK_OFF_FACTOR: u32 = 4;
+/// The pause before a restart when the budget is spent, but no batch is at fault.
+const BACK_OFF_WITHOUT_BATCH: Duration = Duration::from_secs(1);
 
 /// The panics of one actor within the window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,13 +27,14 @@ pub struct Budget {
 pub enum Verdict {
     /// Rebuild the actor after this pause.
     Restart(Duration),
-    /// The budget is spent: quarantine the batch at fault, then rebuild the actor.
-    Quarantine,
+    /// The budget is spent: quarantine the batch with this `seq`, then rebuild the actor.
+    Quarantine(u32),
 }
 
 impl Budget {
-    /// Decides the reaction to a panic of the actor at `now`.
-    pub fn on_panic(&mut self, now: TimestampMs) -> Verdict {
+    /// Decides the reaction to a panic of the actor at `now`. `seq` is the batch at which it
+    /// panicked, if any.
+    pub fn on_panic(&mut self, now: TimestampMs, seq: Option<u32>) -> Verdict {
         let within = self.panics > 0 && now.since_ms(self.since) <= RESTART_WINDOW_MS as i64;
         if !within {
             *self = Self {
@@ -42,7 +45,10 @@ impl Budget {
         self.panics += 1;
         if self.panics >= RESTARTS_MAX {
             *self = Self::default();
-            return Verdict::Quarantine;
+            return seq.map_or(
+                Verdict::Restart(BACK_OFF_WITHOUT_BATCH),
+                Verdict::Quarantine,
+            );
         }
         Verdict::Restart(BACK_OFF_FIRST * BACK_OFF_FACTOR.pow(self.panics - 1))
     }
@@ -122,19 +128,33 @@ mod tests {
     fn three_panics_in_a_minute_spend_the_budget() {
         let mut budget = Budget::default();
         assert_eq!(
-            budget.on_panic(TimestampMs(0)),
+            budget.on_panic(TimestampMs(0), Some(7)),
             Verdict::Restart(Duration::from_millis(50))
         );
         assert_eq!(
-            budget.on_panic(TimestampMs(30_000)),
+            budget.on_panic(TimestampMs(30_000), Some(7)),
             Verdict::Restart(Duration::from_millis(200))
         );
-        assert_eq!(budget.on_panic(TimestampMs(60_000)), Verdict::Quarantine);
         assert_eq!(
-            budget.on_panic(TimestampMs(60_001)),
+            budget.on_panic(TimestampMs(60_000), Some(7)),
+            Verdict::Quarantine(7)
+        );
+        assert_eq!(
+            budget.on_panic(TimestampMs(60_001), Some(7)),
             Verdict::Restart(Duration::from_millis(50)),
             "a new budget"
         );
+    }
+
+    #[test]
+    fn a_panic_without_a_batch_quarantines_nothing() {
+        let mut budget = Budget::default();
+        for pause_ms in [50, 200, 1_000, 50] {
+            assert_eq!(
+                budget.on_panic(TimestampMs(0), None),
+                Verdict::Restart(Duration::from_millis(pause_ms))
+            );
+        }
     }
 
     #[test]
@@ -142,7 +162,7 @@ mod tests {
         let mut budget = Budget::default();
         for minute in 0..10 {
             assert!(matches!(
-                budget.on_panic(TimestampMs(minute * 61_000)),
+                budget.on_panic(TimestampMs(minute * 61_000), Some(7)),
                 Verdict::Restart(_)
             ));
         }
