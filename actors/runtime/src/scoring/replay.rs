@@ -11,10 +11,8 @@ use porchlight_observe::Fact;
 use porchlight_ports::{JournalEntry, Note, Store, StoreError};
 use porchlight_schema::ids::SessionId;
 
+use crate::journal;
 use crate::yielding::Yielding;
-
-/// The number of batches read from the journal per query.
-pub(super) const READ_BATCHES: usize = 256;
 
 /// Reads a session's batches in order. Quarantines a batch that makes a detector panic, and writes
 /// a note, as the live session does; the batch may have come too late for the live session. Returns
@@ -48,13 +46,8 @@ async fn replay_without<'c>(
     quarantined: &BTreeSet<u32>,
 ) -> Result<Result<Replay<'c>, PanickingBatch>, StoreError> {
     let mut replay = Replay::new(context);
-    let (mut from_seq, mut yielding) = (0, Yielding::default());
-    loop {
-        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
-        let Some(last) = page.last() else {
-            return Ok(Ok(replay));
-        };
-        from_seq = last.seq.saturating_add(1);
+    let (mut pages, mut yielding) = (journal::pages(store, session_id), Yielding::default());
+    while let Some(page) = pages.next().await? {
         for entry in &page {
             let applied = apply(entry, |entry| {
                 if quarantined.contains(&entry.seq) {
@@ -69,6 +62,7 @@ async fn replay_without<'c>(
             yielding.after(entry.batch.samples()).await;
         }
     }
+    Ok(Ok(replay))
 }
 
 /// A batch at which a detector panicked, and would panic again.

@@ -12,11 +12,9 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::SessionEnd;
 
 use super::Service;
+use crate::journal;
 use crate::registry::Watch;
 use crate::yielding::Yielding;
-
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 32;
 
 /// The state of a session's feed.
 #[derive(Debug, Clone)]
@@ -129,14 +127,9 @@ impl Service {
         session_id: SessionId,
         mut feed: Feed<'_>,
     ) -> StoreResult<Result<FeedChanges, u32>> {
-        let (mut from_seq, mut last, mut yielding) = (0, 0, Yielding::default());
-        loop {
-            let page = self
-                .store()
-                .read(session_id, from_seq, READ_BATCHES)
-                .await?;
-            let Some(entry) = page.last() else { break };
-            from_seq = entry.seq.saturating_add(1);
+        let mut pages = journal::pages(self.store().as_ref(), session_id);
+        let (mut last, mut yielding) = (0, Yielding::default());
+        while let Some(page) = pages.next().await? {
             for entry in &page {
                 last = entry.seq;
                 let apply = || feed.batch(entry.seq, entry.received_at, &entry.batch);

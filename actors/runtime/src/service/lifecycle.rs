@@ -19,14 +19,13 @@ use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
 use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, StopError};
+use crate::journal;
 use crate::messages;
 use crate::registry::Registry;
 use crate::session::{SessionHandle, store_failed};
 
 /// The interval at which a draining service checks whether it is done.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 256;
 
 impl Service {
     /// Starts a session. A repeat with the same `Idempotency-Key` returns the first session's
@@ -276,16 +275,11 @@ impl Service {
     }
 
     /// Returns the time of a session's last sample by the phone's clock, or `None` if it has no
-    /// sample. Reads the whole journal, page by page.
+    /// sample. Reads the whole journal.
     async fn last_sample_at(&self, start: &SessionStart) -> StoreResult<Option<TimestampMs>> {
-        let (mut from_seq, mut last_ms) = (0, None);
-        loop {
-            let page = self
-                .store()
-                .read(start.session_id, from_seq, READ_BATCHES)
-                .await?;
-            let Some(entry) = page.last() else { break };
-            from_seq = entry.seq.saturating_add(1);
+        let mut pages = journal::pages(self.store().as_ref(), start.session_id);
+        let mut last_ms = None;
+        while let Some(page) = pages.next().await? {
             let with_samples = page.iter().filter(|entry| entry.batch.samples() > 0);
             let page_ms = with_samples.map(|entry| entry.batch.t_max_ms()).max();
             last_ms = last_ms.max(page_ms);
