@@ -207,10 +207,11 @@ pub(super) async fn recorders(
             let Some(order) = order_of(&row).filter(|order| order.tenant == tenant) else {
                 continue;
             };
-            let mut subjects = vec![Subject::ExternalRiderId(order.external_rider_id)];
-            subjects.push(Subject::DeliveryId(
-                order.delivery_id.unwrap_or_else(|| id.to_string()),
-            ));
+            let delivery_id = Subject::DeliveryId(order.delivery_id(id));
+            let subjects = [
+                Subject::ExternalRiderId(order.external_rider_id),
+                delivery_id,
+            ];
             if order.created_at <= until && is_covered(&subjects) {
                 removed += u64::from(store.remove_recorder(id).await?);
             }

@@ -193,7 +193,7 @@ impl<'s> OwnedRequest<'s> {
                 })
             }
             Step::IdempotencyKeys => {
-                let until = request.began_at.unwrap_or(request.received_at);
+                let until = request.covers_until();
                 let keys = erase::idempotency_keys(store, tenant, until).await?;
                 Outcome::Removed(Counts {
                     keys,
@@ -281,7 +281,7 @@ impl<'s> OwnedRequest<'s> {
         after: Option<SessionId>,
     ) -> StoreResult<Outcome> {
         let store = self.service.store().as_ref();
-        let until = request.began_at.unwrap_or(request.received_at);
+        let until = request.covers_until();
         let page = erase::page(
             store,
             self.key.tenant,
