@@ -15,6 +15,10 @@ use porchlight_schema::time::{DAY_MS, TimestampMs};
 /// milliseconds: no outage is as long, but a wrong wall clock is often off by months or years.
 const OUTAGE_MS_MAX: i64 = 7 * DAY_MS;
 
+/// The ends of the sessions that a process finds at its start are spread over this part of the idle
+/// timeout.
+const ADOPTED_SPREAD_DIVISOR: i64 = 30;
+
 /// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
@@ -95,6 +99,25 @@ impl Lifetime {
         let age_ms = now.since_ms(created_at);
         let is_trusted = (0..=self.max_ms.saturating_add(OUTAGE_MS_MAX)).contains(&age_ms);
         if is_trusted { age_ms } else { 0 }
+    }
+
+    /// Returns the time until the first deadline of a session that was found at a start, in
+    /// milliseconds. The session has `left_ms` left, and is reconciled after `reconcile_after_ms`
+    /// if other nodes may have received its batches.
+    ///
+    /// The journal of each session is read before its end, and thousands must not be read at the
+    /// same time. So `spread`, of the session, delays its end by up to a thirtieth of the timeout.
+    #[must_use]
+    pub fn due_after_adoption_ms(
+        &self,
+        left_ms: i64,
+        spread: u16,
+        reconcile_after_ms: Option<i64>,
+    ) -> i64 {
+        let spread_max_ms = self.idle_ms / ADOPTED_SPREAD_DIVISOR;
+        let spread_ms = spread_max_ms * i64::from(spread) / i64::from(u16::MAX);
+        let due_ms = left_ms.max(0).saturating_add(spread_ms);
+        reconcile_after_ms.map_or(due_ms, |after_ms| due_ms.min(after_ms))
     }
 
     /// Returns the end of a session, or `None` if it is not over. `now` is the wall clock's time.
@@ -240,6 +263,21 @@ mod tests {
         let too_long = |now_ms| (now_ms, Some((EndReason::TooLong, 5_000, now_ms)));
         assert_eq!(adopted(5_000), too_long(5_000));
         assert_eq!(adopted(3 * 86_400_000), too_long(3 * 86_400_000));
+    }
+
+    #[test]
+    fn the_ends_of_adopted_sessions_are_spread() {
+        let lifetime = Lifetime {
+            idle_ms: 1_800_000,
+            max_ms: 43_200_000,
+        };
+        let due_ms = |left_ms, spread| lifetime.due_after_adoption_ms(left_ms, spread, None);
+        assert_eq!(due_ms(1_800_000, 0), 1_800_000);
+        assert_eq!(due_ms(1_800_000, u16::MAX), 1_860_000);
+        assert_eq!(due_ms(-5, 0), 0);
+        assert_eq!(due_ms(i64::MAX, u16::MAX), i64::MAX);
+        let shared = lifetime.due_after_adoption_ms(1_800_000, u16::MAX, Some(120_000));
+        assert_eq!(shared, 120_000);
     }
 
     #[test]
