@@ -304,9 +304,7 @@ async fn open_with_keys(
         // A process that serves alone from a cluster displaces the previous one as soon as it opens
         // the store, so its keys are checked earlier.
         let store = OpenStore::open_for_command(config).await?;
-        let keys = secret_keys(config, &store).await;
-        store.close().await;
-        keys?;
+        store.close_after(secret_keys(config, &store)).await?;
     }
     let store = open_store(config, late_service, node).await?;
     match secret_keys(config, &store).await {

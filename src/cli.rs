@@ -19,6 +19,7 @@ mod receipt;
 mod receive;
 mod receiver;
 mod recorder;
+mod recording;
 mod replay;
 mod restore;
 mod secrets;
@@ -29,11 +30,14 @@ mod store;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use porchlight_store::EmbeddedStore;
 
 use crate::config::Config;
+use crate::open_store::OpenStore;
 
 /// Determines whether a parcel was brought to the right door, how hard the delivery was, and
 /// whether the claim can be trusted.
@@ -195,6 +199,26 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
         .block_on(work)
 }
 
+/// Opens the configured store, which no server on this machine uses, runs `work` on it, and closes
+/// it, also if `work` fails.
+fn with_store<T>(
+    config: &Config,
+    work: impl AsyncFnOnce(&OpenStore) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    block_on(async {
+        let store = OpenStore::open_for_command(config).await?;
+        store.close_after(work(&store)).await
+    })
+}
+
+/// Runs `work` on an open embedded store, and closes the store, also if `work` fails.
+fn with_embedded<T>(
+    store: &Arc<EmbeddedStore>,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    block_on(OpenStore::Embedded(Arc::clone(store)).close_after(work))
+}
+
 fn write_line(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }
@@ -207,7 +231,31 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::bail;
+    use porchlight_schema::time::TimestampMs;
+
     use super::*;
+
+    #[test]
+    fn a_store_is_closed_after_failed_work() {
+        let folder = std::env::temp_dir().join(format!("porchlight-cli-{}", std::process::id()));
+        let mut config = Config::default();
+        config.store.path.clone_from(&folder);
+        let mut used = None;
+        let failed = with_store(&config, async |store| -> anyhow::Result<()> {
+            let store = Arc::clone(store.embedded().context("the store is embedded")?);
+            store.record_backup(TimestampMs(1)).await?;
+            used = Some(store);
+            bail!("the work failed")
+        });
+        let store = used.unwrap();
+        let late = block_on(async { Ok(store.record_backup(TimestampMs(2)).await?) });
+        drop(store);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(failed.unwrap_err().to_string(), "the work failed");
+        let error = format!("{:#}", late.unwrap_err());
+        assert!(error.contains("closed"), "{error}");
+    }
 
     #[test]
     fn a_single_thing_is_in_the_singular() {

@@ -194,6 +194,13 @@ impl OpenStore {
         }
     }
 
+    /// Waits for `work` on this store, and then closes the store, also if `work` failed.
+    pub async fn close_after<T>(&self, work: impl Future<Output = T>) -> T {
+        let outcome = work.await;
+        self.close().await;
+        outcome
+    }
+
     /// Stops accepting operations and waits until accepted ones are written.
     pub async fn close(&self) {
         match self {

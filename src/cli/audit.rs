@@ -7,9 +7,8 @@ use porchlight_actors::audit::{ChainReport, Outcome, verify_all};
 use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check, counted};
+use super::{ConfigArguments, check, counted, with_store};
 use crate::config::Config;
-use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -65,10 +64,7 @@ fn verify(config: &Config) -> anyhow::Result<Vec<ChainReport>> {
         return super::block_on(async move { server.verify_audit().await });
     }
     check::require_configured_store(config)?;
-    super::block_on(async move {
-        let store = OpenStore::open_for_command(config).await?;
-        let reports = verify_all(&store.store(), SystemClock.now()).await;
-        store.close().await;
-        Ok(reports?)
+    with_store(config, async |store| {
+        Ok(verify_all(&store.store(), SystemClock.now()).await?)
     })
 }

@@ -8,6 +8,7 @@ use porchlight_store::EmbeddedStore;
 
 use crate::cluster::PeerSecrets;
 use crate::config::{Config, StoreKind};
+use crate::ops::client::OpsClient;
 use crate::transport;
 
 /// Checks that all referenced files exist and are readable, as `serve` would.
@@ -35,6 +36,14 @@ pub(super) fn check_files(config: &Config) -> anyhow::Result<()> {
                     .with_context(|| format!("{key}: {} cannot be read", file.display()))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Returns an error if a server runs with this configuration.
+pub(super) fn require_no_server(config: &Config) -> anyhow::Result<()> {
+    if OpsClient::of(config)?.is_some() {
+        bail!("a server runs with this configuration: stop it first");
     }
     Ok(())
 }

@@ -11,6 +11,23 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of attempts after 429 and 503, each after the requested wait.
 const ATTEMPTS_MAX: u32 = 20;
 
+/// The running service that a command calls.
+#[derive(Debug, clap::Args)]
+pub(super) struct ServiceArguments {
+    /// The URL of a running service.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// A secret key of that service.
+    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
+    key: String,
+}
+
+impl ServiceArguments {
+    pub(super) fn client(&self) -> anyhow::Result<Client> {
+        Client::new(&self.url, &self.key)
+    }
+}
+
 /// A client of one service with one key.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {

@@ -7,10 +7,9 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use porchlight_actors::service::{LoggedErasure, apply_erasures, logged_erasures};
 
-use super::{ConfigArguments, check, counted};
+use super::{ConfigArguments, check, counted, with_store};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
-use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -56,11 +55,8 @@ fn list(config: &Config) -> anyhow::Result<()> {
             );
         }
     }
-    let entries = super::block_on(async {
-        let store = OpenStore::open_for_command(config).await?;
-        let entries = logged_erasures(store.store().as_ref()).await;
-        store.close().await;
-        Ok(entries?)
+    let entries = with_store(config, async |store| {
+        Ok(logged_erasures(store.store().as_ref()).await?)
     })?;
     for entry in entries {
         say!("{}", serde_json::to_string(&entry)?)?;
@@ -71,20 +67,12 @@ fn list(config: &Config) -> anyhow::Result<()> {
 fn apply(config: &Config, file: &Path, json: bool) -> anyhow::Result<()> {
     let entries = read(file)?;
     check::require_configured_store(config)?;
-    if OpsClient::of(config)?.is_some() {
-        bail!("a server runs with this configuration: stop it first");
-    }
-    let sessions = super::block_on(async {
-        let store = OpenStore::open_for_command(config).await?;
-        let applied = async {
-            if let Some(embedded) = store.embedded() {
-                unlock(config, &config.store.path, embedded)?;
-            }
-            Ok(apply_erasures(store.store().as_ref(), &entries).await?)
-        };
-        let applied = applied.await;
-        store.close().await;
-        applied
+    check::require_no_server(config)?;
+    let sessions = with_store(config, async |store| {
+        if let Some(embedded) = store.embedded() {
+            unlock(config, &config.store.path, embedded)?;
+        }
+        Ok(apply_erasures(store.store().as_ref(), &entries).await?)
     })?;
     let erasures = entries.len();
     if json {

@@ -9,7 +9,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use flate2::read::MultiGzDecoder;
 use porchlight_core::confidence::Confidences;
 use porchlight_core::gait::Models;
 use porchlight_evaluation::{
@@ -18,6 +17,7 @@ use porchlight_evaluation::{
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
 
+use super::recording;
 use page::DrawnRecording;
 
 const RECORDING: &str = ".ndjson.gz";
@@ -201,9 +201,8 @@ fn names(folder: &Path, prefix: &str) -> anyhow::Result<Vec<String>> {
 fn read(folder: &Path, name: &str) -> anyhow::Result<Recording> {
     let labels = std::fs::read(folder.join(format!("{name}{LABELS}")))
         .context("the labels cannot be read")?;
-    let file = std::fs::File::open(folder.join(format!("{name}{RECORDING}")))?;
     let mut lines = Vec::new();
-    MultiGzDecoder::new(file).read_to_end(&mut lines)?;
+    recording::open(&folder.join(format!("{name}{RECORDING}")))?.read_to_end(&mut lines)?;
     Ok(Recording::read(
         name,
         &labels,

@@ -1,17 +1,15 @@
 //! `porchlight keys`: creates, lists and revokes keys through the server that uses the store or, if
 //! no server runs, directly on the store.
 
-use std::sync::Arc;
-
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use porchlight_actors::audit::append;
 use porchlight_core::audit;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, KeyAdmin, ListedKey};
-use porchlight_ports::{Clock, Store};
+use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, with_store};
 use crate::audit::{key_line, tenant_of};
 use crate::config::{Config, HumanDuration};
 use crate::open_store::OpenStore;
@@ -204,11 +202,11 @@ fn create(
                     "{missing}, and no server is running with this configuration. Use --init to create the store"
                 );
             }
-            with_store(config, async |key_admin, store| {
+            with_store(config, async |store| {
                 let now = SystemClock.now();
-                let created = key_admin.create(&request, now).await?;
+                let created = KeyAdmin::new(store.keys()).create(&request, now).await?;
                 let line = key_line(audit::Action::CreateKey, &created.id, now);
-                record(&store, &created.organization_id, &created.env, line).await?;
+                record(store, &created.organization_id, &created.env, line).await?;
                 Ok(created)
             })
         }
@@ -220,7 +218,9 @@ fn list(config: &Config) -> anyhow::Result<Vec<ListedKey>> {
         Some(server) => super::block_on(async move { server.list_keys().await }),
         None => {
             check::require_configured_store(config)?;
-            with_store(config, async |key_admin, _| Ok(key_admin.list().await?))
+            with_store(config, async |store| {
+                Ok(KeyAdmin::new(store.keys()).list().await?)
+            })
         }
     }
 }
@@ -230,11 +230,11 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
         Some(server) => super::block_on(async move { server.revoke_key(id).await }),
         None => {
             check::require_configured_store(config)?;
-            with_store(config, async |key_admin, store| {
+            with_store(config, async |store| {
                 let now = SystemClock.now();
-                let key = key_admin.revoke(id, now).await?;
+                let key = KeyAdmin::new(store.keys()).revoke(id, now).await?;
                 let line = key_line(audit::Action::RevokeKey, &key.id, now);
-                record(&store, &key.organization_id, &key.env, line).await?;
+                record(store, &key.organization_id, &key.env, line).await?;
                 Ok(key)
             })
         }
@@ -243,26 +243,13 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
 
 /// Appends a line to the audit log of the key's organization.
 async fn record(
-    store: &Arc<dyn Store>,
+    store: &OpenStore,
     organization_id: &str,
     env: &str,
     line: audit::Line,
 ) -> anyhow::Result<()> {
     if let Some(tenant) = tenant_of(organization_id, env) {
-        append(store, tenant, &[line]).await?;
+        append(&store.store(), tenant, &[line]).await?;
     }
     Ok(())
-}
-
-/// Opens the store, which no server on this machine uses, and runs `work` on it.
-fn with_store<T>(
-    config: &Config,
-    work: impl AsyncFnOnce(KeyAdmin, Arc<dyn Store>) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    super::block_on(async move {
-        let store = OpenStore::open_for_command(config).await?;
-        let outcome = work(KeyAdmin::new(store.keys()), store.store()).await;
-        store.close().await;
-        outcome
-    })
 }

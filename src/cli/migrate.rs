@@ -13,11 +13,11 @@ use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{Migrated, migrate};
 use porchlight_world::SystemClock;
 
-use super::check::require_store;
-use super::{ConfigArguments, counted};
-use crate::config::StoreKind;
+use super::check::{require_no_server, require_store};
+use super::{ConfigArguments, counted, with_embedded};
+use crate::config::{Config, StoreKind};
 use crate::key_guard::store_secrets;
-use crate::ops::client::OpsClient;
+use crate::open_store::OpenStore;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -30,6 +30,35 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     config: ConfigArguments,
+}
+
+/// Checks that the configured keys open the embedded store and its webhook secrets, opens the
+/// cluster, and imports everything.
+async fn migrate_from(
+    config: &Config,
+    from: &Arc<EmbeddedStore>,
+) -> anyhow::Result<(Migrated, u64)> {
+    let keys = config.secret_keys()?;
+    check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
+    from.unlock(&store_secrets(&keys))?;
+    let vault = SecretVault::new(&keys);
+    for endpoint in from.endpoints().await? {
+        let (tenant, id) = (endpoint.tenant, endpoint.id);
+        if vault.open(tenant, id, &endpoint.secret).is_none() {
+            bail!(
+                "secrets.key_files lacks the key that sealed the secret of webhook {id}. Add the embedded store's \
+                 secret.key after the first entry"
+            );
+        }
+    }
+    let to = CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock))
+        .await
+        .context("the cluster cannot be used")?;
+    let import = async {
+        check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
+        migrate_and_erase(from, &to).await
+    };
+    OpenStore::Cql(Arc::clone(&to)).close_after(import).await
 }
 
 /// Imports everything, and applies the logged erasures of both stores to the cluster. The cluster
@@ -58,34 +87,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!("use the configuration of the target store, with store.kind = \"cql\"");
     }
     require_store(&arguments.from)?;
-    if OpsClient::of(&config)?.is_some() {
-        bail!("a server runs with this configuration: stop it first");
-    }
-    let (done, erased) = super::block_on(async {
-        let from = EmbeddedStore::open_for_command(&arguments.from)
-            .context("the store cannot be opened")?;
-        let keys = config.secret_keys()?;
-        check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
-        from.unlock(&store_secrets(&keys))?;
-        let vault = SecretVault::new(&keys);
-        for endpoint in from.endpoints().await? {
-            let (tenant, id) = (endpoint.tenant, endpoint.id);
-            if vault.open(tenant, id, &endpoint.secret).is_none() {
-                bail!(
-                    "secrets.key_files lacks the key that sealed the secret of webhook {id}. Add the embedded store's \
-                     secret.key after the first entry"
-                );
-            }
-        }
-        let to = CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock))
-            .await
-            .context("the cluster cannot be used")?;
-        check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
-        let done = migrate_and_erase(&from, &to).await;
-        from.close().await;
-        to.close().await;
-        done
-    })?;
+    require_no_server(&config)?;
+    let from =
+        EmbeddedStore::open_for_command(&arguments.from).context("the store cannot be opened")?;
+    let (done, erased) = with_embedded(&from, migrate_from(&config, &from))?;
     if arguments.json {
         return say!("{}", serde_json::to_string(&done)?);
     }

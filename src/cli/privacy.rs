@@ -4,23 +4,12 @@ use clap::{Subcommand, ValueEnum};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::ServiceArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
-}
-
-/// The address of a running service and a key.
-#[derive(Debug, clap::Args)]
-struct Target {
-    /// The URL of a running service.
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    url: String,
-    /// A secret key of that service.
-    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
-    key: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -38,26 +27,26 @@ enum Action {
         #[arg(long)]
         suppress: bool,
         #[command(flatten)]
-        target: Target,
+        service: ServiceArguments,
     },
     /// Print the state of a request.
     Show {
         /// Your id for the request.
         request: String,
         #[command(flatten)]
-        target: Target,
+        service: ServiceArguments,
     },
     /// Print the newest requests, one per line.
     List {
         #[command(flatten)]
-        target: Target,
+        service: ServiceArguments,
     },
     /// Cancel a request that is still pending.
     Cancel {
         /// Your id for the request.
         request: String,
         #[command(flatten)]
-        target: Target,
+        service: ServiceArguments,
     },
 }
 
@@ -115,14 +104,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn dispatch(action: &Action) -> anyhow::Result<()> {
     let path = |request: &str| format!("/v1/privacy/requests/{request}");
-    let client = |target: &Target| Client::new(&target.url, &target.key);
     match action {
         Action::Submit {
             request_type,
             request,
             subject,
             suppress,
-            target,
+            service,
         } => {
             let mut body = json!({
                 "requestId": request,
@@ -132,19 +120,22 @@ async fn dispatch(action: &Action) -> anyhow::Result<()> {
             if *suppress {
                 body["suppress"] = true.into();
             }
-            let submitted = client(target)?
+            let submitted = service
+                .client()?
                 .call(Method::POST, "/v1/privacy/requests", Some(&body))
                 .await?;
             say!("{submitted}")
         }
-        Action::Show { request, target } => {
-            let shown = client(target)?
+        Action::Show { request, service } => {
+            let shown = service
+                .client()?
                 .call(Method::GET, &path(request), None)
                 .await?;
             say!("{shown}")
         }
-        Action::List { target } => {
-            let page = client(target)?
+        Action::List { service } => {
+            let page = service
+                .client()?
                 .call(Method::GET, "/v1/privacy/requests?limit=200", None)
                 .await?;
             for request in page["data"].as_array().into_iter().flatten() {
@@ -152,6 +143,6 @@ async fn dispatch(action: &Action) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Action::Cancel { request, target } => client(target)?.delete(&path(request)).await,
+        Action::Cancel { request, service } => service.client()?.delete(&path(request)).await,
     }
 }

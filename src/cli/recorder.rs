@@ -5,16 +5,12 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::ServiceArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The URL of a running service.
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    url: String,
-    /// A secret key of that service.
-    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
-    key: String,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Your id for the courier.
     #[arg(long, value_name = "ID")]
     rider: String,
@@ -52,7 +48,7 @@ async fn create(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(floor) = arguments.floor {
         body["address"]["floor"] = json!(floor);
     }
-    let client = Client::new(&arguments.url, &arguments.key)?;
+    let client = arguments.service.client()?;
     let recorder = client.create_recorder(&body).await?;
     if arguments.json {
         return say!("{recorder}");

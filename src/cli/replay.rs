@@ -1,6 +1,5 @@
 //! `porchlight replay`: streams recordings as sessions and prints their insights.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -9,6 +8,7 @@ use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::recording::read_samples;
 use crate::app;
 use crate::app::Logging;
 
@@ -16,6 +16,8 @@ use crate::app::Logging;
 const BATCH_SEC: f64 = 10.0;
 /// The maximum number of lines in one batch.
 const BATCH_LINES: usize = 2_000;
+/// The accuracy of a good fix, in metres: the detectors regard GPS as restored by such fixes.
+const GOOD_ACCURACY_M: f64 = 35.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -30,7 +32,7 @@ pub(crate) struct Arguments {
     key: Option<String>,
     /// The position of the door; default: the last good fix before the marked drop-off, or else the
     /// last good fix of the recording.
-    #[arg(long, value_name = "LAT,LNG")]
+    #[arg(long, value_name = "LAT,LNG", allow_hyphen_values = true)]
     address: Option<String>,
 }
 
@@ -89,7 +91,8 @@ async fn replay(
     file: &Path,
     address: Option<(f64, f64)>,
 ) -> anyhow::Result<Value> {
-    let samples = read(file)?;
+    let mut samples = Vec::new();
+    read_samples(file, |sample| samples.push(sample))?;
     let name = file
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -124,25 +127,6 @@ async fn replay(
         .stop(&session, Some(&TimestampMs(ended_at).to_string()))
         .await?;
     client.wait_until_scored(&session.session_id).await
-}
-
-fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let opened = std::fs::File::open(file)?;
-    let reader: Box<dyn Read> = if file.extension().is_some_and(|extension| extension == "gz") {
-        Box::new(flate2::read::MultiGzDecoder::new(opened))
-    } else {
-        Box::new(opened)
-    };
-    let lines = BufReader::new(reader).lines().enumerate();
-    let mut samples = Vec::new();
-    for (index, line) in lines {
-        let line = line?;
-        if !line.trim().is_empty() {
-            samples
-                .push(serde_json::from_str(&line).with_context(|| format!("line {}", index + 1))?);
-        }
-    }
-    Ok(samples)
 }
 
 /// Splits a recording into batches of ten seconds.
@@ -187,7 +171,7 @@ fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let is_good = |sample: &&Value| {
         sample["accuracyM"]
             .as_f64()
-            .is_none_or(|accuracy_m| accuracy_m <= 35.0)
+            .is_none_or(|accuracy_m| accuracy_m <= GOOD_ACCURACY_M)
     };
     let fix = fixes().find(is_good).or_else(|| fixes().next())?;
     Some((fix["lat"].as_f64()?, fix["lng"].as_f64()?))
@@ -195,7 +179,22 @@ fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[test]
+    fn a_door_south_of_the_equator_is_parsed() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            replay: Arguments,
+        }
+        let line = ["replay", "--address", "-33.86,151.2", "f.ndjson"];
+        let replay = Command::try_parse_from(line).unwrap().replay;
+        let address = replay.address.as_deref().map(parse_address);
+        assert_eq!(address.unwrap().unwrap(), (-33.86, 151.2));
+    }
 
     #[test]
     fn the_door_is_the_marked_drop_off_or_the_end_of_the_recording() {

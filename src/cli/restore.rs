@@ -15,7 +15,7 @@ use porchlight_ports::KeyCheck;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
-use super::{ConfigArguments, check, counted, erasures, store};
+use super::{ConfigArguments, check, counted, erasures, store, with_embedded};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 
@@ -40,9 +40,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = std::path::absolute(&arguments.data)?;
     check::require_store(&arguments.from)?;
     require_empty(&to)?;
-    let entries = match replaced_store(arguments)? {
+    // The copy may take hours, so an invalid configuration must fail before it.
+    let config = arguments.config.load()?;
+    let entries = match replaced_store(&config, arguments)? {
         Some(file) if file.is_file() => erasures::read(&file)?,
-        Some(replaced) => super::block_on(erasures_of(&replaced))?,
+        Some(replaced) => erasures_of(&replaced)?,
         None => Vec::new(),
     };
     let staged = staging_folder(&to)?;
@@ -57,8 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
-        .and_then(|()| arguments.config.load())
-        .and_then(|config| super::block_on(verify_and_erase(&config, &staged, &entries)))
+        .and_then(|()| verify_and_erase(&config, &staged, &entries))
         .and_then(|outcome| {
             install_copy(&staged, &to)?;
             Ok(outcome)
@@ -83,20 +84,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Returns the folder of the store that the backup replaces, or the file with its erasure log, or
 /// `None` if there is no such store.
-fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
+fn replaced_store(config: &Config, arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
     if let Some(replaced) = &arguments.erasures {
         if !replaced.is_file() {
             check::require_store(replaced)?;
         }
         return Ok(Some(replaced.clone()));
     }
-    let config = arguments.config.load()?;
+    let path = &config.store.path;
     let is_embedded = config.store.kind == StoreKind::Embedded;
-    Ok((is_embedded && EmbeddedStore::exists_at(&config.store.path)).then_some(config.store.path))
+    Ok((is_embedded && EmbeddedStore::exists_at(path)).then(|| path.clone()))
 }
 
 /// Reads the erasures of the replaced store.
-async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
+fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
     let store = EmbeddedStore::open_for_command(replaced).with_context(|| {
         format!(
             "the erasures of {} cannot be read: stop its server first, or name another copy of the replaced store \
@@ -104,9 +105,7 @@ async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
             replaced.display()
         )
     })?;
-    let erasures = logged_erasures(store.as_ref()).await;
-    store.close().await;
-    Ok(erasures?)
+    with_embedded(&store, async { Ok(logged_erasures(store.as_ref()).await?) })
 }
 
 /// Returns an error if the folder has content: a restore replaces nothing.
@@ -155,13 +154,13 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens the copy as a server would, checks that the configured keys or the copied one include the
 /// key that the store depends on, and reads every row. Then applies the erasures. Returns the
 /// number of rows and of erased sessions.
-async fn verify_and_erase(
+fn verify_and_erase(
     config: &Config,
     staged: &Path,
     erasures: &[LoggedErasure],
 ) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_for_command(staged).context("the backup cannot be restored")?;
-    let outcome = async {
+    with_embedded(&store, async {
         let mut files = config.secrets.key_files.clone();
         files.extend(Some(staged.join(KEY_FILE)).filter(|file| file.exists()));
         if !files.is_empty() {
@@ -179,10 +178,7 @@ async fn verify_and_erase(
         }
         let erased = apply_erasures(store.as_ref(), erasures).await?;
         Ok((report.kinds.values().map(|kind| kind.rows).sum(), erased))
-    };
-    let outcome = outcome.await;
-    store.close().await;
-    outcome
+    })
 }
 
 /// Makes the copy durable and renames it, which replaces an empty folder at most.
@@ -193,4 +189,37 @@ fn install_copy(staged: &Path, to: &Path) -> anyhow::Result<()> {
         sync_folder(parent)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn an_invalid_configuration_fails_before_the_backup_is_copied() {
+        let name = format!("porchlight-restore-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let from = folder.join("copy");
+        fs::create_dir_all(from.join("engine")).unwrap();
+        // A copy of this backup fails.
+        symlink("nowhere", from.join("acknowledged")).unwrap();
+        let (log, invalid) = (folder.join("erasures"), folder.join("porchlight.toml"));
+        fs::write(&log, "").unwrap();
+        fs::write(&invalid, "[session]\nidle_timeuot = \"45m\"\n").unwrap();
+        let failed = run(&Arguments {
+            from,
+            data: folder.join("store"),
+            erasures: Some(log),
+            config: ConfigArguments {
+                config: Some(invalid),
+            },
+        });
+        let left = fs::read_dir(&folder).unwrap().count();
+        fs::remove_dir_all(&folder).unwrap();
+        let error = format!("{:#}", failed.unwrap_err());
+        assert!(error.contains("idle_timeuot"), "{error}");
+        assert_eq!(left, 3, "nothing was created");
+    }
 }

@@ -5,10 +5,9 @@ use anyhow::bail;
 use clap::Subcommand;
 use porchlight_keys::secrets::{Rewrapped, SecretVault};
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, with_store};
 use crate::config::Config;
 use crate::key_guard::secret_keys;
-use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -57,15 +56,9 @@ fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     let server = OpsClient::of(config)?;
     let Some(server) = server else {
         check::require_configured_store(config)?;
-        return super::block_on(async move {
-            let store = OpenStore::open_for_command(config).await?;
-            let report = async {
-                let vault = SecretVault::new(&secret_keys(config, &store).await?);
-                Ok(vault.rewrap(store.outbox().as_ref()).await?)
-            };
-            let report = report.await;
-            store.close().await;
-            report
+        return with_store(config, async |store| {
+            let vault = SecretVault::new(&secret_keys(config, store).await?);
+            Ok(vault.rewrap(store.outbox().as_ref()).await?)
         });
     };
     let vault = SecretVault::new(&config.secret_keys()?);

@@ -12,7 +12,7 @@ use porchlight_ports::Clock;
 use porchlight_store::{EmbeddedStore, OpenError};
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check};
+use super::{ConfigArguments, check, with_embedded};
 use crate::app;
 use crate::app::Logging;
 use crate::config::{Config, StoreKind, describe_sources};
@@ -128,15 +128,11 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             check::require_store(&config.store.path)?;
             let store = EmbeddedStore::open_for_command(&config.store.path)
                 .context("the store cannot be opened")?;
-            super::block_on(async move {
-                let copied = store.backup(&to, config.backup_files());
-                let noted = match &copied {
-                    Ok(_) => store.record_backup(SystemClock.now()).await,
-                    Err(_) => Ok(()),
-                };
-                store.close().await;
-                copied.context("the store cannot be copied")?;
-                Ok(noted?)
+            with_embedded(&store, async {
+                store
+                    .backup(&to, config.backup_files())
+                    .context("the store cannot be copied")?;
+                Ok(store.record_backup(SystemClock.now()).await?)
             })
         }
     }

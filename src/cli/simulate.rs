@@ -11,16 +11,12 @@ use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::client::Client;
+use super::client::{Client, ServiceArguments};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The URL of a running service.
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    url: String,
-    /// A secret key of that service.
-    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
-    key: String,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// The number of deliveries.
     #[arg(long, default_value_t = 20)]
     deliveries: u32,
@@ -47,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
-    let client = Client::new(&arguments.url, &arguments.key)?;
+    let client = arguments.service.client()?;
     let only = match &arguments.kind {
         Some(name) => Some(Kind::from_name(name).with_context(|| {
             let names = Kind::ALL.map(Kind::as_str).join(", ");

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use porchlight_store::{CheckReport, EmbeddedStore};
 
-use super::{ConfigArguments, check, counted};
+use super::{ConfigArguments, check, counted, with_embedded};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 use crate::ops::client::OpsClient;
@@ -72,16 +72,12 @@ fn check_store(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport>
     check::require_store(&config.store.path)?;
     let store = EmbeddedStore::open_for_command(&config.store.path)
         .context("the store cannot be opened")?;
-    unlock(config, &config.store.path, &store)?;
-    super::block_on(async move {
+    with_embedded(&store, async {
+        unlock(config, &config.store.path, &store)?;
         let mut report = store.check();
-        let moved = if quarantine {
-            store.quarantine(&mut report).await
-        } else {
-            Ok(())
-        };
-        store.close().await;
-        moved?;
+        if quarantine {
+            store.quarantine(&mut report).await?;
+        }
         Ok(report)
     })
 }

@@ -57,14 +57,21 @@ pub async fn verify_and_remember(
     outbox: &dyn Outbox,
 ) -> Result<(), KeyCheckError> {
     let writing = check_value(keys.writing());
+    let mut last = StoreError::Overloaded;
     for _ in 0..ATTEMPTS_MAX {
         let stored = checks.key_check().await?;
         verify(keys, stored, outbox).await?;
-        if stored == Some(writing) || checks.replace_key_check(stored, writing).await? {
+        if stored == Some(writing) {
             return Ok(());
         }
+        match checks.replace_key_check(stored, writing).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // A database may refuse to decide while several nodes write.
+            Err(error) => last = error,
+        }
     }
-    Err(StoreError::Overloaded.into())
+    Err(last.into())
 }
 
 /// Verifies that the store depends on one of `keys`. Writes nothing.

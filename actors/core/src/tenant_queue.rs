@@ -34,6 +34,8 @@ pub struct TenantQueue<K, T> {
 struct Request {
     tenant: Option<Tenant>,
     backoff: Backoff,
+    /// The number of attempts that failed because stored data is damaged.
+    damaged_reads: u32,
     state: State,
 }
 
@@ -53,8 +55,8 @@ enum State {
 pub struct Begun<K, T> {
     /// The key of the piece.
     pub key: K,
-    /// The number of attempts that failed since the piece was requested.
-    pub failures: u32,
+    /// The number of attempts that found damaged data since the piece was requested.
+    pub damaged_reads: u32,
     /// The value that the caller attached to the request.
     pub attached: T,
 }
@@ -89,6 +91,7 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
                 let request = Request {
                     tenant,
                     backoff: self.backoff,
+                    damaged_reads: 0,
                     state: State::Waiting,
                 };
                 self.requests.insert(key, request);
@@ -123,7 +126,7 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
         request.state = State::Running { again: false };
         Some(Begun {
             key,
-            failures: request.backoff.failures(),
+            damaged_reads: request.damaged_reads,
             attached,
         })
     }
@@ -149,6 +152,14 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
         let pause = request.backoff.on_failure();
         let tenant = request.tenant;
         self.release(tenant);
+        Some(pause)
+    }
+
+    /// Pauses a piece that has failed because stored data is damaged; see [`TenantQueue::fail`].
+    pub fn fail_damaged(&mut self, key: K) -> Option<Duration> {
+        let pause = self.fail(key)?;
+        let request = self.requests.get_mut(&key)?;
+        request.damaged_reads = request.damaged_reads.saturating_add(1);
         Some(pause)
     }
 
@@ -298,20 +309,25 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_session_waits_for_its_pause_and_counts_its_failures() {
+    fn a_failed_session_waits_for_its_pause_and_counts_its_damaged_reads() {
         let mut queue = queue_of(4, 4);
         queue.request(session(1), tenant(1), ());
-        for failures in 0..3 {
+        // The store is unavailable twice before the damaged row is read for the first time.
+        for (failures, damaged_reads) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
             let begun = queue.begin().unwrap();
-            assert_eq!(begun.failures, failures);
+            assert_eq!(begun.damaged_reads, damaged_reads);
             let pause = Duration::from_millis(200 << failures);
-            assert_eq!(queue.fail(session(1)), Some(pause));
+            let paused = match failures {
+                0 | 1 => queue.fail(session(1)),
+                _ => queue.fail_damaged(session(1)),
+            };
+            assert_eq!(paused, Some(pause));
             assert_eq!(queue.in_first_attempt(), 0);
             queue.request(session(1), tenant(1), ());
             assert_eq!(queue.begin(), None);
             queue.resume(session(1), ());
         }
-        assert_eq!(queue.begin().map(|begun| begun.failures), Some(3));
+        assert_eq!(queue.begin().map(|begun| begun.damaged_reads), Some(2));
         queue.complete(session(1), ());
         assert!(queue.is_empty());
         queue.resume(session(1), ());

@@ -308,6 +308,13 @@ impl Inner {
         pause
     }
 
+    /// Like [`Self::on_failed`], for a session with damaged rows.
+    fn on_damaged(&self, session_id: SessionId) -> Option<Duration> {
+        let pause = lock(&self.queue).fail_damaged(session_id);
+        self.begin_scores();
+        pause
+    }
+
     /// Attempts the score of a session once more.
     fn resume(&self, session_id: SessionId) {
         lock(&self.queue).resume(session_id, Instant::now());
@@ -327,7 +334,7 @@ fn next<'a>(
     let index = usize::from(begun.key.shard().0) % actors.len();
     let score = Score {
         session_id: begun.key,
-        failures: begun.failures,
+        damaged_reads: begun.damaged_reads,
         queued_at: begun.attached,
     };
     Some((actors.get(index)?, score))

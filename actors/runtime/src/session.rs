@@ -30,6 +30,8 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
+use crate::journal::ACTOR_BATCHES;
+
 pub use handle::SessionHandle;
 pub(crate) use handle::{Adopted, Slot};
 pub(crate) use host::Host;
@@ -38,8 +40,6 @@ pub(crate) use messages::{BatchDurable, CatchUp, Drain, Finish, Passivate, ReadE
 pub(crate) use running::{PassivatedState, Running};
 pub(crate) use watching::{ReadChanges, ReadFinal};
 
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 64;
 /// The delay before a failed store operation is retried.
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -160,7 +160,7 @@ impl SessionActor {
     /// Reads the journal from `from_seq` to its end, page by page.
     fn read(&self, from_seq: u32, ctx: &mut Context<Self>) {
         let (store, session_id) = (Arc::clone(self.host.store()), self.handle.session_id);
-        let reading = async move { store.read(session_id, from_seq, READ_BATCHES).await };
+        let reading = async move { store.read(session_id, from_seq, ACTOR_BATCHES).await };
         let read = reading
             .into_actor(self)
             .map(move |page, actor, ctx| match page {

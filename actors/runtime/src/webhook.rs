@@ -241,9 +241,7 @@ impl Webhooks {
     }
 
     fn wake_in(&self, tenant: Tenant, lane: Option<SessionId>) {
-        if self.inner.acts_for(tenant) {
-            self.inner.wake(tenant, lane);
-        } else {
+        if !self.wake_here(tenant, lane) {
             let nudge = lane.map_or(Nudge::Tenant(tenant), |lane| Nudge::Message(tenant, lane));
             self.inner.peers.nudge(nudge);
         }
@@ -251,31 +249,41 @@ impl Webhooks {
 
     /// Handles a nudge: a session has a new message in its tenant's outbox.
     pub fn on_message_nudge(&self, tenant: Tenant, session_id: SessionId) {
-        if self.inner.acts_for(tenant) {
-            self.inner.wake(tenant, Some(session_id));
+        self.wake_here(tenant, Some(session_id));
+    }
+
+    /// Wakes the tenant's actor. Returns `false` if another node acts for the tenant.
+    fn wake_here(&self, tenant: Tenant, lane: Option<SessionId>) -> bool {
+        let acts = self.inner.acts_for(tenant);
+        if acts {
+            self.inner.wake(tenant, lane);
         }
+        acts
     }
 
     /// Reports that this tenant's endpoint was created, changed or removed.
     pub fn endpoint_changed(&self, tenant: Tenant) {
-        if !self.inner.acts_for(tenant) {
+        if !self.reread_here(tenant) {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
-            return;
         }
-        if self.inner.actors.contains_key(&tenant) {
-            self.inner.command(tenant, WebhookCommand::Changed);
-        }
-        self.inner.wake(tenant, None);
     }
 
     /// Handles a nudge: this tenant's outbox has a new message, or its endpoint was changed.
     pub fn on_nudge(&self, tenant: Tenant) {
-        if self.inner.acts_for(tenant) {
+        self.reread_here(tenant);
+    }
+
+    /// Lets the tenant's actor read its endpoint and its outbox again. Returns `false` if another
+    /// node acts for the tenant.
+    fn reread_here(&self, tenant: Tenant) -> bool {
+        let acts = self.inner.acts_for(tenant);
+        if acts {
             if self.inner.actors.contains_key(&tenant) {
                 self.inner.command(tenant, WebhookCommand::Changed);
             }
             self.inner.wake(tenant, None);
         }
+        acts
     }
 
     /// Returns the expiry of the certificate of this endpoint's receiver, as last seen by this

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anyhow::Context;
-use flate2::read::MultiGzDecoder;
 use porchlight_core::geo::SCALE_HEIGHT_M;
+use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use serde_json::Value;
 
-/// The maximum `t` of a sample, in seconds: two days (contract 9).
-const T_SEC_MAX: f64 = 172_800.0;
+use crate::cli::recording::read_samples;
+
+/// The maximum `t` of a sample, in seconds.
+const T_SEC_MAX: f64 = SAMPLE_T_MS_MAX as f64 / 1_000.0;
 
 /// The measurements of one second.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,16 +34,8 @@ pub(super) struct Signals {
 impl Signals {
     /// Reads a compressed recording with one sample per line.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
-        let lines = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file)?)).lines();
         let mut signals = Self::default();
-        for (index, line) in lines.enumerate() {
-            let line = line?;
-            if !line.trim().is_empty() {
-                let sample =
-                    serde_json::from_str(&line).with_context(|| format!("line {}", index + 1))?;
-                signals.add(&sample);
-            }
-        }
+        read_samples(file, |sample| signals.add(&sample))?;
         Ok(signals)
     }
 

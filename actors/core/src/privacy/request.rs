@@ -215,6 +215,13 @@ impl PrivacyRequest {
         }
     }
 
+    /// Returns the time up to which sessions and other data must have been created to be covered by
+    /// the request: the time at which it began.
+    #[must_use]
+    pub fn covers_until(&self) -> TimestampMs {
+        self.began_at.unwrap_or(self.received_at)
+    }
+
     /// Returns the next step.
     #[must_use]
     pub fn step(&self, now: TimestampMs) -> Step {
@@ -225,7 +232,7 @@ impl PrivacyRequest {
             return Step::Over;
         };
         let subject = subject.clone();
-        let until = self.began_at.unwrap_or(self.received_at);
+        let until = self.covers_until();
         match &self.stage {
             Stage::Waiting => Step::WaitUntil(self.due_at),
             Stage::Marking => Step::Mark(subject, until),

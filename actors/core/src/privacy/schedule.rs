@@ -265,8 +265,8 @@ impl Schedule {
         }
     }
 
-    /// Records that a step of a request has failed. The request is retried after a pause, and holds
-    /// no permit until then.
+    /// Records that a step of a request has failed or must be repeated. The request is retried after
+    /// a pause, and holds no permit until then.
     pub fn fail(&mut self, key: &OpenKey, uptime_ms: i64) {
         let Some(State::Running(kind)) = self.state(key) else {
             return;

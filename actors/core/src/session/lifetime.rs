@@ -6,7 +6,8 @@
 //! outage; while a process has the session, it is measured by the clock that does not jump.
 
 use porchlight_schema::limits::{
-    RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
+    CLOCK_AHEAD_MS_MAX, RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX,
+    RECONCILE_USUAL_FACTOR,
 };
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::{DAY_MS, TimestampMs};
@@ -14,6 +15,10 @@ use porchlight_schema::time::{DAY_MS, TimestampMs};
 /// The greatest time beyond the maximum length at which the age of an adopted session is trusted,
 /// milliseconds: no outage is as long, but a wrong wall clock is often off by months or years.
 const OUTAGE_MS_MAX: i64 = 7 * DAY_MS;
+
+/// The ends of the sessions that a process finds at its start are spread over this part of the idle
+/// timeout.
+const ADOPTED_SPREAD_DIVISOR: i64 = 30;
 
 /// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,20 @@ pub struct Elapsed {
     pub silent_ms: i64,
     /// The age of the session in milliseconds.
     pub age_ms: i64,
+}
+
+/// Returns whether a session that the service creates now may have begun at `started_at`: at most
+/// `back_ms_max` ago, and hardly ahead of the service's clock.
+#[must_use]
+pub fn may_start_at(started_at: TimestampMs, back_ms_max: i64, now: TimestampMs) -> bool {
+    (-CLOCK_AHEAD_MS_MAX..=back_ms_max).contains(&now.since_ms(started_at))
+}
+
+/// Returns whether a session that began at `started_at` may end at `ended_at`: not before its
+/// start, and hardly ahead of the service's clock.
+#[must_use]
+pub fn may_end_at(ended_at: TimestampMs, started_at: TimestampMs, now: TimestampMs) -> bool {
+    ended_at >= started_at && ended_at.since_ms(now) <= CLOCK_AHEAD_MS_MAX
 }
 
 /// Returns how long a session is usually silent between two batches, in milliseconds, after a batch
@@ -95,6 +114,25 @@ impl Lifetime {
         let age_ms = now.since_ms(created_at);
         let is_trusted = (0..=self.max_ms.saturating_add(OUTAGE_MS_MAX)).contains(&age_ms);
         if is_trusted { age_ms } else { 0 }
+    }
+
+    /// Returns the time until the first deadline of a session that was found at a start, in
+    /// milliseconds. The session has `left_ms` left, and is reconciled after `reconcile_after_ms`
+    /// if other nodes may have received its batches.
+    ///
+    /// The journal of each session is read before its end, and thousands must not be read at the
+    /// same time. So `spread`, of the session, delays its end by up to a thirtieth of the timeout.
+    #[must_use]
+    pub fn due_after_adoption_ms(
+        &self,
+        left_ms: i64,
+        spread: u16,
+        reconcile_after_ms: Option<i64>,
+    ) -> i64 {
+        let spread_max_ms = self.idle_ms / ADOPTED_SPREAD_DIVISOR;
+        let spread_ms = spread_max_ms * i64::from(spread) / i64::from(u16::MAX);
+        let due_ms = left_ms.max(0).saturating_add(spread_ms);
+        reconcile_after_ms.map_or(due_ms, |after_ms| due_ms.min(after_ms))
     }
 
     /// Returns the end of a session, or `None` if it is not over. `now` is the wall clock's time.
@@ -240,6 +278,52 @@ mod tests {
         let too_long = |now_ms| (now_ms, Some((EndReason::TooLong, 5_000, now_ms)));
         assert_eq!(adopted(5_000), too_long(5_000));
         assert_eq!(adopted(3 * 86_400_000), too_long(3 * 86_400_000));
+    }
+
+    #[test]
+    fn a_phone_whose_clock_is_far_ahead_neither_starts_nor_ends_a_session() {
+        let (now, ahead) = (TimestampMs(1_000_000), CLOCK_AHEAD_MS_MAX);
+        for (started_ms, may_start) in [
+            (-ahead - 1, false),
+            (-ahead, true),
+            (900, true),
+            (901, false),
+        ] {
+            let started_at = now.plus_ms(-started_ms);
+            assert_eq!(
+                may_start_at(started_at, 900, now),
+                may_start,
+                "{started_ms}"
+            );
+        }
+        for (ended_ms, may_end) in [
+            (-901, false),
+            (-900, true),
+            (ahead, true),
+            (ahead + 1, false),
+        ] {
+            let ended_at = now.plus_ms(ended_ms);
+            assert_eq!(
+                may_end_at(ended_at, now.plus_ms(-900), now),
+                may_end,
+                "{ended_ms}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_ends_of_adopted_sessions_are_spread() {
+        let lifetime = Lifetime {
+            idle_ms: 1_800_000,
+            max_ms: 43_200_000,
+        };
+        let due_ms = |left_ms, spread| lifetime.due_after_adoption_ms(left_ms, spread, None);
+        assert_eq!(due_ms(1_800_000, 0), 1_800_000);
+        assert_eq!(due_ms(1_800_000, u16::MAX), 1_860_000);
+        assert_eq!(due_ms(-5, 0), 0);
+        assert_eq!(due_ms(i64::MAX, u16::MAX), i64::MAX);
+        let shared = lifetime.due_after_adoption_ms(1_800_000, u16::MAX, Some(120_000));
+        assert_eq!(shared, 120_000);
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Registry {
             slot.actor = None;
             slot.passivated = None;
             slot.is_restarting = true;
-            slot.budget.on_panic(self.inner.ports.clock.now())
+            slot.budget.on_panic(self.inner.ports.clock.now(), seq)
         };
         let restarts = handle.slot().budget.panics();
         Fact::ActorPanicked {
@@ -200,14 +200,9 @@ impl Registry {
             return;
         };
         of_session.arbiter.spawn(async move {
-            match (verdict, seq) {
-                (Verdict::Restart(pause), _) => tokio::time::sleep(pause).await,
-                (Verdict::Quarantine, Some(seq)) => {
-                    registry.quarantine(handle.session_id, seq).await
-                }
-                // The panic was not at a batch, so there is nothing to quarantine, and the budget
-                // is reset.
-                (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
+            match verdict {
+                Verdict::Restart(pause) => tokio::time::sleep(pause).await,
+                Verdict::Quarantine(seq) => registry.quarantine(handle.session_id, seq).await,
             }
             let mut slot = handle.slot();
             slot.is_restarting = false;

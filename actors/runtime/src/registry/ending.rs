@@ -10,7 +10,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 
 use super::Registry;
-use crate::session::{ReadFinal, Running, send};
+use crate::session::{ReadFinal, Running};
 
 /// The maximum time that scoring waits for a machine. If the machine takes longer, the session is
 /// replayed.
@@ -83,10 +83,8 @@ impl Registry {
 
     fn on_scored(&self, session_id: SessionId) {
         self.wake_watchers(session_id);
-        if let Some(handle) = self.inner.directory.remove_ending(session_id)
-            && let Some(actor) = handle.slot().actor.take()
-        {
-            send::send_finish(&actor, StopReason::Finished);
+        if let Some(handle) = self.inner.directory.remove_ending(session_id) {
+            handle.finish(StopReason::Finished);
         }
     }
 

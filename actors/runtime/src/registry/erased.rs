@@ -4,7 +4,6 @@ use porchlight_observe::StopReason;
 use porchlight_schema::ids::SessionId;
 
 use super::Registry;
-use crate::session::send;
 
 impl Registry {
     /// Removes a session that is being erased and stops its actor, which writes nothing. If another
@@ -13,11 +12,7 @@ impl Registry {
         let live = self.inner.directory.remove_live(session_id);
         let ending = self.inner.directory.remove_ending(session_id);
         for handle in live.into_iter().chain(ending) {
-            let mut slot = handle.slot();
-            slot.passivated = None;
-            if let Some(actor) = slot.actor.take() {
-                send::send_finish(&actor, StopReason::Finished);
-            }
+            handle.finish(StopReason::Finished);
         }
         self.wake_watchers(session_id);
         if !self.acts_for(session_id) {

@@ -46,19 +46,15 @@ impl Registry {
     }
 
     /// Adopts a session in progress whose last batch is not known. It has the full idle timeout
-    /// from now on, but not beyond its maximum length. The ends of the sessions found at a start
-    /// are spread over a further thirtieth of the timeout, because the journal of each is read
-    /// first, and thousands must not be read at the same time.
+    /// from now on, but not beyond its maximum length.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<SessionHandle> {
         let handle = self.enter(&row.start, row.start.created_at, Origin::Store);
         let [.., high, low] = handle.session_id.to_bytes();
-        let offset = i64::from(u16::from_be_bytes([high, low]));
-        let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * offset / i64::from(u16::MAX);
-        let due_ms = self.left_ms(&handle).max(0).saturating_add(spread_ms);
-        let due_ms = match self.is_shared() {
-            true => due_ms.min(handle.reconcile_after_ms()),
-            false => due_ms,
-        };
+        let due_ms = self.inner.ports.lifetime.due_after_adoption_ms(
+            self.left_ms(&handle),
+            u16::from_be_bytes([high, low]),
+            self.is_shared().then(|| handle.reconcile_after_ms()),
+        );
         self.inner.arbiters.arm(handle.session_id, due_ms);
         handle
     }

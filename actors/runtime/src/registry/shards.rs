@@ -48,9 +48,7 @@ impl Registry {
         // The actors are stopped after the iteration, because a holder of a handle's slot may be
         // accessing the maps.
         for handle in ending {
-            if let Some(actor) = handle.slot().actor.take() {
-                send::send_finish(&actor, StopReason::LostOwnership);
-            }
+            handle.finish(StopReason::LostOwnership);
         }
         for handle in &handles {
             self.wake_watchers(handle.session_id);
@@ -68,11 +66,7 @@ impl Registry {
     /// Stops the sessions of these shards immediately, without writing anything.
     pub(crate) fn drop_shards(&self, shards: ShardSet) {
         for handle in self.close_shards(shards) {
-            let mut slot = handle.slot();
-            slot.passivated = None;
-            if let Some(actor) = slot.actor.take() {
-                send::send_finish(&actor, StopReason::LostOwnership);
-            }
+            handle.finish(StopReason::LostOwnership);
         }
     }
 
@@ -105,9 +99,7 @@ impl Registry {
     /// nothing.
     pub(super) fn drop_session(&self, handle: &Arc<SessionHandle>) {
         self.inner.directory.remove_live(handle.session_id);
-        if let Some(actor) = handle.slot().actor.take() {
-            send::send_finish(&actor, StopReason::LostOwnership);
-        }
+        handle.finish(StopReason::LostOwnership);
     }
 
     /// Brings the actor of a session that was acquired with its shard up to date if the session was

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use futures_util::FutureExt;
@@ -12,16 +12,16 @@ use porchlight_schema::ids::SessionId;
 use super::Inner;
 use super::job::{self, ScoreError, Surroundings};
 
-/// The number of attempts after which a session with damaged rows is committed as failed.
-const DAMAGED_ATTEMPTS_MAX: u32 = 5;
+/// The number of damaged reads after which a session is committed as failed.
+const DAMAGED_READS_MAX: u32 = 5;
 
 /// The message to score a session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Score {
     pub(super) session_id: SessionId,
-    /// The number of attempts that failed before.
-    pub(super) failures: u32,
+    /// The number of earlier attempts that found damaged rows.
+    pub(super) damaged_reads: u32,
     pub(super) queued_at: Instant,
 }
 
@@ -96,22 +96,26 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
             pool.on_done(session_id, scored);
             Outcome::Ok
         }
-        Ok(Err(error)) if error.is_damage() && score.failures + 1 >= DAMAGED_ATTEMPTS_MAX => {
+        Ok(Err(error)) if error.is_damage() && score.damaged_reads + 1 >= DAMAGED_READS_MAX => {
             commit_failed(pool, session_id, &error).await;
             Outcome::Error
         }
         Ok(Err(ScoreError::Erased)) => {
-            retry_later(pool, session_id);
+            retry_later(pool, session_id, pool.on_failed(session_id));
             Outcome::Ok
         }
         Ok(Err(error)) => {
             record_store_failure(session_id, "scoring a session", &error);
-            retry_later(pool, session_id);
+            let pause = match error.is_damage() {
+                true => pool.on_damaged(session_id),
+                false => pool.on_failed(session_id),
+            };
+            retry_later(pool, session_id, pause);
             Outcome::Error
         }
         Err(_panic) => {
             record_panic(session_id);
-            retry_later(pool, session_id);
+            retry_later(pool, session_id, pool.on_failed(session_id));
             Outcome::Panic
         }
     }
@@ -152,20 +156,19 @@ async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreEr
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
         Ok(Err(error)) => {
             record_store_failure(session_id, "committing a failed insight", &error);
-            retry_later(pool, session_id);
+            retry_later(pool, session_id, pool.on_damaged(session_id));
         }
         Err(_panic) => {
             record_panic(session_id);
-            retry_later(pool, session_id);
+            retry_later(pool, session_id, pool.on_damaged(session_id));
         }
     }
 }
 
-/// Retries a session after a pause, without delaying the others.
-fn retry_later(pool: &Arc<Inner>, session_id: SessionId) {
-    let Some(pause) = pool.on_failed(session_id) else {
-        return;
-    };
+/// Retries a session after a pause, without delaying the others. Without a pause the session is no
+/// longer being scored.
+fn retry_later(pool: &Arc<Inner>, session_id: SessionId, pause: Option<Duration>) {
+    let Some(pause) = pause else { return };
     let pool = Arc::downgrade(pool);
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;

@@ -17,7 +17,8 @@ use porchlight_ports::{Store, StoreError};
 use porchlight_schema::ids::SessionId;
 
 use super::reads;
-use super::replay::{READ_BATCHES, apply, replay};
+use super::replay::{apply, replay};
+use crate::journal;
 use crate::yielding::Yielding;
 
 /// One in this many sessions is checked against a replay; every session in debug builds.
@@ -83,11 +84,10 @@ async fn replay_known(
 ) -> Result<Option<Replayed>, StoreError> {
     let next_seq = live.next_seq;
     let mut replay = Replay::with_events(context, live);
-    let (mut from_seq, mut yielding) = (0, Yielding::default());
-    while from_seq < next_seq {
-        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
-        let Some(last) = page.last() else { break };
-        from_seq = last.seq.saturating_add(1);
+    let (mut pages, mut yielding) = (journal::pages(store, session_id), Yielding::default());
+    while pages.next_seq() < next_seq
+        && let Some(page) = pages.next().await?
+    {
         for entry in &page {
             let applied = apply(entry, |entry| replay.batch(entry.seq, &entry.batch));
             if applied.is_err() {
@@ -96,7 +96,7 @@ async fn replay_known(
             yielding.after(entry.batch.samples()).await;
         }
     }
-    if from_seq != next_seq {
+    if pages.next_seq() != next_seq {
         return Ok(None);
     }
     let finished = catch_unwind(AssertUnwindSafe(|| replay.finish())).ok();

@@ -6,15 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_core::supervision::LeftOut;
 use porchlight_observe::Fact;
 use porchlight_ports::{JournalEntry, Note, Store, StoreError};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 
+use crate::journal;
 use crate::yielding::Yielding;
-
-/// The number of batches read from the journal per query.
-pub(super) const READ_BATCHES: usize = 256;
 
 /// Reads a session's batches in order. Quarantines a batch that makes a detector panic, and writes
 /// a note, as the live session does; the batch may have come too late for the live session. Returns
@@ -26,20 +24,19 @@ pub(crate) async fn replay(
 ) -> Result<Option<Replayed>, StoreError> {
     let notes = store.notes(session_id).await?;
     let quarantined = notes.iter().filter_map(|note| note.quarantined());
-    let mut quarantined: BTreeSet<u32> = quarantined.collect();
-    for _ in 0..SCORING_QUARANTINES_MAX {
-        match replay_without(store, context, session_id, &quarantined).await? {
+    let mut left_out = LeftOut::new(quarantined);
+    loop {
+        match replay_without(store, context, session_id, left_out.seqs()).await? {
             Ok(replay) => {
                 return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
             }
-            Err(PanickingBatch { seq }) => {
+            Err(PanickingBatch { seq }) if left_out.add(seq) => {
                 store.note(session_id, Note::Quarantined { seq }).await?;
                 Fact::BatchQuarantined { session_id, seq }.record();
-                quarantined.insert(seq);
             }
+            Err(_one_too_many) => return Ok(None),
         }
     }
-    Ok(None)
 }
 
 async fn replay_without<'c>(
@@ -49,13 +46,8 @@ async fn replay_without<'c>(
     quarantined: &BTreeSet<u32>,
 ) -> Result<Result<Replay<'c>, PanickingBatch>, StoreError> {
     let mut replay = Replay::new(context);
-    let (mut from_seq, mut yielding) = (0, Yielding::default());
-    loop {
-        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
-        let Some(last) = page.last() else {
-            return Ok(Ok(replay));
-        };
-        from_seq = last.seq.saturating_add(1);
+    let (mut pages, mut yielding) = (journal::pages(store, session_id), Yielding::default());
+    while let Some(page) = pages.next().await? {
         for entry in &page {
             let applied = apply(entry, |entry| {
                 if quarantined.contains(&entry.seq) {
@@ -70,6 +62,7 @@ async fn replay_without<'c>(
             yielding.after(entry.batch.samples()).await;
         }
     }
+    Ok(Ok(replay))
 }
 
 /// A batch at which a detector panicked, and would panic again.

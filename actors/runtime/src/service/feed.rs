@@ -1,23 +1,20 @@
 //! The feed of changes that a session's watchers read, from any change on.
 
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::privacy::SessionAccess;
 use porchlight_core::session::feed::{Feed, FeedChanges};
+use porchlight_core::supervision::LeftOut;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
 use porchlight_schema::session::SessionEnd;
 
 use super::Service;
+use crate::journal;
 use crate::registry::Watch;
 use crate::yielding::Yielding;
-
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 32;
 
 /// The state of a session's feed.
 #[derive(Debug, Clone)]
@@ -105,25 +102,23 @@ impl Service {
         let notes = self.store().notes(row.start.session_id).await?;
         let gaps: Vec<_> = notes.iter().filter_map(|note| note.skipped()).collect();
         let quarantined = notes.iter().filter_map(|note| note.quarantined());
-        let mut quarantined: BTreeSet<u32> = quarantined.collect();
+        let mut left_out = LeftOut::new(quarantined);
         let context = SessionContext::new(&row.start);
-        for _ in 0..=SCORING_QUARANTINES_MAX {
-            let feed = Feed::new(
-                &context,
-                end.completed_at,
-                gaps.clone(),
-                quarantined.clone(),
-            );
+        loop {
+            let quarantined = left_out.seqs().clone();
+            let feed = Feed::new(&context, end.completed_at, gaps.clone(), quarantined);
             match self.compute(row.start.session_id, feed).await? {
                 Ok(changes) => return Ok(changes),
                 // Scoring writes a note when it quarantines a batch; here the batch is only
                 // skipped.
-                Err(seq) => quarantined.insert(seq),
-            };
+                Err(seq) if left_out.add(seq) => {}
+                Err(_one_too_many) => {
+                    return Err(StoreError::Damaged(
+                        "the detectors panic at too many batches of the session".into(),
+                    ));
+                }
+            }
         }
-        Err(StoreError::Damaged(
-            "the detectors panic at too many batches of the session".into(),
-        ))
     }
 
     /// Computes the changes. Returns the batch at which a detector panicked, if one did.
@@ -132,14 +127,9 @@ impl Service {
         session_id: SessionId,
         mut feed: Feed<'_>,
     ) -> StoreResult<Result<FeedChanges, u32>> {
-        let (mut from_seq, mut last, mut yielding) = (0, 0, Yielding::default());
-        loop {
-            let page = self
-                .store()
-                .read(session_id, from_seq, READ_BATCHES)
-                .await?;
-            let Some(entry) = page.last() else { break };
-            from_seq = entry.seq.saturating_add(1);
+        let mut pages = journal::pages(self.store().as_ref(), session_id);
+        let (mut last, mut yielding) = (0, Yielding::default());
+        while let Some(page) = pages.next().await? {
             for entry in &page {
                 last = entry.seq;
                 let apply = || feed.batch(entry.seq, entry.received_at, &entry.batch);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use porchlight_core::privacy::SessionAccess;
+use porchlight_core::session::lifetime::{may_end_at, may_start_at};
 use porchlight_observe::Fact;
 use porchlight_observe::shares::Share;
 use porchlight_ports::{
@@ -19,14 +20,13 @@ use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
 use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, StopError};
+use crate::journal;
 use crate::messages;
 use crate::registry::Registry;
 use crate::session::{SessionHandle, store_failed};
 
 /// The interval at which a draining service checks whether it is done.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 256;
 
 impl Service {
     /// Starts a session. A repeat with the same `Idempotency-Key` returns the first session's
@@ -56,8 +56,7 @@ impl Service {
         created_at: TimestampMs,
     ) -> Result<SessionStart, StartError> {
         let started_at = command.started_at.unwrap_or(created_at);
-        let age_ms = created_at.since_ms(started_at);
-        if !(-CLOCK_AHEAD_MS_MAX..=command.started_at_back_ms_max).contains(&age_ms) {
+        if !may_start_at(started_at, command.started_at_back_ms_max, created_at) {
             return Err(StartError::StartedAtOutOfRange);
         }
         let usage = self.usage(command.tenant);
@@ -276,16 +275,11 @@ impl Service {
     }
 
     /// Returns the time of a session's last sample by the phone's clock, or `None` if it has no
-    /// sample. Reads the whole journal, page by page.
+    /// sample. Reads the whole journal.
     async fn last_sample_at(&self, start: &SessionStart) -> StoreResult<Option<TimestampMs>> {
-        let (mut from_seq, mut last_ms) = (0, None);
-        loop {
-            let page = self
-                .store()
-                .read(start.session_id, from_seq, READ_BATCHES)
-                .await?;
-            let Some(entry) = page.last() else { break };
-            from_seq = entry.seq.saturating_add(1);
+        let mut pages = journal::pages(self.store().as_ref(), start.session_id);
+        let mut last_ms = None;
+        while let Some(page) = pages.next().await? {
             let with_samples = page.iter().filter(|entry| entry.batch.samples() > 0);
             let page_ms = with_samples.map(|entry| entry.batch.t_max_ms()).max();
             last_ms = last_ms.max(page_ms);
@@ -391,10 +385,11 @@ fn check_ended_at(
     ended_at: TimestampMs,
     now: TimestampMs,
 ) -> Result<(), StopError> {
-    if ended_at < start.started_at || ended_at.since_ms(now) > CLOCK_AHEAD_MS_MAX {
-        return Err(StopError::EndedAtOutOfRange);
+    if may_end_at(ended_at, start.started_at, now) {
+        Ok(())
+    } else {
+        Err(StopError::EndedAtOutOfRange)
     }
-    Ok(())
 }
 
 fn without_start() -> StoreError {

@@ -30,7 +30,7 @@ pub struct RecorderOrder {
     pub tenant: Tenant,
     /// The customer's id of the courier.
     pub external_rider_id: String,
-    /// The customer's id of the delivery. If `None`, the recorder's own id is used.
+    /// The customer's id of the delivery. See [`Self::delivery_id`].
     pub delivery_id: Option<String>,
     /// The address of the delivery.
     pub address: Address,
@@ -38,6 +38,16 @@ pub struct RecorderOrder {
     pub created_at: TimestampMs,
     /// The time from which the recorder accepts nothing more.
     pub expires_at: TimestampMs,
+}
+
+impl RecorderOrder {
+    /// Returns the id of the delivery that the sessions of the recorder `id` have: the recorder's
+    /// own id if the customer named no delivery.
+    #[must_use]
+    pub fn delivery_id(&self, id: RecorderId) -> String {
+        let own = || id.to_string();
+        self.delivery_id.clone().unwrap_or_else(own)
+    }
 }
 
 /// A recorder, as read from the store.
@@ -187,7 +197,7 @@ impl Service {
         let key = format!("\u{1}{}/{}", recorder.id, opening.ordinal);
         let command = StartCommand {
             tenant: order.tenant,
-            delivery_id: (order.delivery_id.clone()).unwrap_or_else(|| recorder.id.to_string()),
+            delivery_id: order.delivery_id(recorder.id),
             external_rider_id: order.external_rider_id.clone(),
             session_type: SessionType::Delivery,
             address: order.address.clone(),

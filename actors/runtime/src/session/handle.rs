@@ -10,11 +10,12 @@ use porchlight_core::session::lifetime::{
 };
 use porchlight_core::supervision::Budget;
 use porchlight_observe::shares::Share;
-use porchlight_observe::{ActorKind, Metrics};
+use porchlight_observe::{ActorKind, Metrics, StopReason};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use super::send::send_finish;
 use super::seq_window::SeqWindow;
 use super::{PassivatedState, SessionActor};
 use crate::shares::{SharePermit, TenantUsage};
@@ -200,6 +201,15 @@ impl SessionHandle {
             slot.actor.take()
         } else {
             None
+        }
+    }
+
+    /// Stops the session's actor, which writes nothing, and drops its passivated state.
+    pub(crate) fn finish(&self, reason: StopReason) {
+        let mut slot = self.slot();
+        slot.passivated = None;
+        if let Some(actor) = slot.actor.take() {
+            send_finish(&actor, reason);
         }
     }
 

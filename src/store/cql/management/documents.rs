@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use porchlight_ports::{Collection, Document, Documents, StoreError, StoreResult};
 
-use crate::cql::statements::db::Lwt;
+use crate::cql::statements::db::Found;
 use crate::cql::{CqlStore, Inner};
 
 impl Inner {
@@ -50,33 +50,19 @@ impl Inner {
                     .await?
             }
         };
-        match outcome {
-            Lwt::Applied => Ok(true),
-            Lwt::Refused => Ok(false),
-            // A serial read completes the transaction or rules it out.
-            Lwt::InDoubt(error) => {
-                let stored = self.serial_document(collection, key).await?;
-                if stored == data {
-                    Ok(true)
-                } else if stored == expected {
-                    Err(error)
-                } else {
-                    Ok(false)
-                }
-            }
-        }
+        let found = async {
+            let stored = self.serial_document(collection, key).await?;
+            Ok(Found::of(&stored, &data, &expected))
+        };
+        outcome.resolve(found).await
     }
 
     /// Writes a document of another store, unless one is there.
     async fn import_document(&self, collection: &[u8], key: &[u8], data: &[u8]) -> StoreResult<()> {
         let make = &self.db.statements.document_make;
-        match self.db.lightweight(make, (collection, key, data)).await? {
-            Lwt::Applied | Lwt::Refused => Ok(()),
-            Lwt::InDoubt(error) => match self.serial_document(collection, key).await? {
-                Some(_) => Ok(()),
-                None => Err(error),
-            },
-        }
+        let made = self.db.lightweight(make, (collection, key, data)).await?;
+        let exists = async { Ok(self.serial_document(collection, key).await?.is_some()) };
+        made.resolve_creation(exists).await
     }
 
     async fn serial_document(&self, collection: &[u8], key: &[u8]) -> StoreResult<Option<Vec<u8>>> {

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use porchlight_ports::{KeyCheck, KeyCheckValue, StoreResult};
 
-use crate::cql::statements::db::{Lwt, decode, encode};
+use crate::cql::statements::db::{Found, decode, encode};
 use crate::cql::{CqlStore, Inner};
 
 /// The name of the only row.
@@ -39,12 +39,11 @@ impl Inner {
                     .await?
             }
         };
-        match changed {
-            Lwt::Applied => Ok(true),
-            Lwt::Refused => Ok(false),
-            // Another process that wrote the same value had the same intention.
-            Lwt::InDoubt(_) => Ok(self.key_check().await? == Some(next)),
-        }
+        let found = async {
+            let stored = self.key_check().await?;
+            Ok(Found::of(&stored, &Some(next), &expected))
+        };
+        changed.resolve(found).await
     }
 }
 

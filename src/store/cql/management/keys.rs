@@ -41,14 +41,12 @@ impl Inner {
         let values = (id.as_slice(), hash);
         self.db.write(&statements.key_id_put, values).await?;
         let values = (hash, data.as_slice());
-        match self.db.lightweight(&statements.key_make, values).await? {
-            Lwt::Applied | Lwt::Refused => Ok(()),
-            Lwt::InDoubt(error) => {
-                let stored: Option<(Vec<u8>,)> =
-                    self.db.row(&statements.key_serial, (hash,)).await?;
-                stored.map(drop).ok_or(error)
-            }
-        }
+        let made = self.db.lightweight(&statements.key_make, values).await?;
+        let exists = async {
+            let stored: Option<(Vec<u8>,)> = self.db.row(&statements.key_serial, (hash,)).await?;
+            Ok(stored.is_some())
+        };
+        made.resolve_creation(exists).await
     }
 
     async fn list_keys(&self, of: Option<OrganizationId>) -> StoreResult<Vec<KeyRecord>> {

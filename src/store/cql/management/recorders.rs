@@ -8,7 +8,7 @@ use porchlight_schema::limits::RECORDER_KEPT_BEYOND_MS;
 use porchlight_schema::time::TimestampMs;
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::cql::statements::db::{Lwt, decode, encode};
+use crate::cql::statements::db::{Found, decode, encode};
 use crate::cql::{CqlStore, Inner};
 
 impl Inner {
@@ -61,13 +61,9 @@ impl Inner {
         let ttl = self.recorder_ttl(expires_at);
         let values = (key.as_slice(), version, data.as_slice(), ttl);
         let make = &self.db.statements.recorder_make;
-        match self.db.lightweight(make, values).await? {
-            Lwt::Applied | Lwt::Refused => Ok(()),
-            Lwt::InDoubt(error) => match self.serial_recorder_row(id).await? {
-                Some(_) => Ok(()),
-                None => Err(error),
-            },
-        }
+        let made = self.db.lightweight(make, values).await?;
+        let exists = async { Ok(self.serial_recorder_row(id).await?.is_some()) };
+        made.resolve_creation(exists).await
     }
 
     async fn change_recorder(
@@ -83,29 +79,28 @@ impl Inner {
         let (key, ttl) = (key.as_slice(), self.recorder_ttl(expires_at));
         let values = (ttl, next, encoded.as_slice(), key, version);
         let change = &self.db.statements.recorder_change;
-        match self.db.lightweight(change, values).await? {
-            Lwt::Applied => Ok(true),
-            Lwt::Refused => Ok(false),
-            // Checks whether this change was applied: two writers of the same bytes have the same
-            // intention.
-            Lwt::InDoubt(_) => Ok(self
-                .serial_recorder_row(id)
-                .await?
-                .is_some_and(|row| row.version == next.unsigned_abs() && row.data == data)),
-        }
+        let changed = self.db.lightweight(change, values).await?;
+        let found = async {
+            Ok(match self.serial_recorder_row(id).await? {
+                Some(row) if row.version == version.unsigned_abs() => Found::Expected,
+                Some(row) if row.version == next.unsigned_abs() && row.data == data => Found::Next,
+                _ => Found::Other,
+            })
+        };
+        changed.resolve(found).await
     }
 
     async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool> {
         let key = id.to_bytes();
         let remove = &self.db.statements.recorder_remove;
-        match self.db.lightweight(remove, (key.as_slice(),)).await? {
-            Lwt::Applied => Ok(true),
-            Lwt::Refused => Ok(false),
-            Lwt::InDoubt(error) => match self.serial_recorder_row(id).await? {
-                None => Ok(true),
-                Some(_) => Err(error),
-            },
-        }
+        let removed = self.db.lightweight(remove, (key.as_slice(),)).await?;
+        let found = async {
+            Ok(match self.serial_recorder_row(id).await? {
+                None => Found::Next,
+                Some(_) => Found::Expected,
+            })
+        };
+        removed.resolve(found).await
     }
 }
 

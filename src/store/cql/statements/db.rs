@@ -48,6 +48,76 @@ pub(in crate::cql) enum Lwt {
     InDoubt(StoreError),
 }
 
+/// The row that a serial read found after a transaction in doubt. The read has completed the
+/// transaction or ruled it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Found {
+    /// The value that the transaction writes. Two writers of the same value have the same
+    /// intention.
+    Next,
+    /// The value that the transaction expects: it was not applied and never will be.
+    Expected,
+    /// Another value: another transaction was applied.
+    Other,
+}
+
+impl Found {
+    /// Compares the stored value with the one that the transaction writes and the one that it
+    /// expects.
+    pub(in crate::cql) fn of<T: PartialEq>(stored: &T, next: &T, expected: &T) -> Self {
+        if stored == next {
+            Self::Next
+        } else if stored == expected {
+            Self::Expected
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Lwt {
+    /// Returns whether the transaction was applied. Awaits `serial_read` only if the outcome is in
+    /// doubt.
+    ///
+    /// # Errors
+    ///
+    /// Returns the transaction's error if it was in doubt and not applied, so that the caller may
+    /// retry it, and an error of the read.
+    pub(in crate::cql) async fn resolve(
+        self,
+        serial_read: impl Future<Output = StoreResult<Found>>,
+    ) -> StoreResult<bool> {
+        match self {
+            Self::Applied => Ok(true),
+            Self::Refused => Ok(false),
+            Self::InDoubt(error) => match serial_read.await? {
+                Found::Next => Ok(true),
+                Found::Expected => Err(error),
+                Found::Other => Ok(false),
+            },
+        }
+    }
+
+    /// Succeeds if the row that the transaction creates exists, also if another transaction has
+    /// created it. `serial_read` returns whether it exists.
+    ///
+    /// # Errors
+    ///
+    /// See [`Lwt::resolve`].
+    pub(in crate::cql) async fn resolve_creation(
+        self,
+        serial_read: impl Future<Output = StoreResult<bool>>,
+    ) -> StoreResult<()> {
+        let found = async {
+            Ok(match serial_read.await? {
+                true => Found::Next,
+                false => Found::Expected,
+            })
+        };
+        self.resolve(found).await.map(drop)
+    }
+}
+
 /// Encodes a row's blob.
 pub(in crate::cql) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     let mut bytes = Vec::with_capacity(128);
@@ -277,5 +347,29 @@ impl Db {
             metrics.on_lightweight(LightweightOutcome::Refused);
             Lwt::Refused
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_serial_read_resolves_an_outcome_in_doubt() {
+        let in_doubt = || Lwt::InDoubt(StoreError::Overloaded);
+        let resolve = |outcome: Lwt, stored: Option<u8>| {
+            let found = async move { Ok(Found::of(&stored, &Some(2), &Some(1))) };
+            futures_util::FutureExt::now_or_never(outcome.resolve(found)).unwrap()
+        };
+        assert!(matches!(resolve(in_doubt(), Some(2)), Ok(true)));
+        assert!(matches!(
+            resolve(in_doubt(), Some(1)),
+            Err(StoreError::Overloaded)
+        ));
+        assert!(matches!(resolve(in_doubt(), Some(3)), Ok(false)));
+        assert!(matches!(resolve(in_doubt(), None), Ok(false)));
+        // An outcome that is known needs no read.
+        assert!(matches!(resolve(Lwt::Applied, Some(1)), Ok(true)));
+        assert!(matches!(resolve(Lwt::Refused, Some(2)), Ok(false)));
     }
 }

@@ -8,7 +8,7 @@ use porchlight_schema::session::Tenant;
 
 use crate::cql::Inner;
 use crate::cql::layout::slots::tenant_key;
-use crate::cql::statements::db::{Lwt, decode, encode};
+use crate::cql::statements::db::{Found, decode, encode};
 use crate::damage::skipped;
 
 /// The time for which a read of the endpoint of a tenant's messages counts, in milliseconds.
@@ -38,6 +38,11 @@ impl Drop for ChangingEndpoint<'_> {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
+}
+
+/// Returns whether `stored` is the version that `next` replaces.
+fn is_before(stored: &Endpoint, next: &Endpoint) -> bool {
+    stored.id == next.id && stored.version.saturating_add(1) == next.version
 }
 
 fn version_cell(version: u64) -> i64 {
@@ -110,8 +115,11 @@ impl Inner {
         let values = (tenant.as_slice(), id.as_slice(), version, data.as_slice());
         let make = &self.db.statements.endpoint_make;
         let made = self.db.lightweight(make, values).await?;
-        self.resolve(made, endpoint.tenant, |stored| stored == Some(endpoint))
-            .await
+        let found = async {
+            let stored = self.serial_endpoint(endpoint.tenant).await?;
+            Ok(Found::of(&stored.as_ref(), &Some(endpoint), &None))
+        };
+        made.resolve(found).await
     }
 
     /// Replaces the previous version. Returns `false` if that version does not exist.
@@ -132,8 +140,14 @@ impl Inner {
         );
         let change = &self.db.statements.endpoint_change;
         let changed = self.db.lightweight(change, values).await?;
-        self.resolve(changed, endpoint.tenant, |stored| stored == Some(endpoint))
-            .await
+        let found = async {
+            Ok(match self.serial_endpoint(endpoint.tenant).await? {
+                Some(stored) if stored == *endpoint => Found::Next,
+                Some(stored) if is_before(&stored, endpoint) => Found::Expected,
+                _ => Found::Other,
+            })
+        };
+        changed.resolve(found).await
     }
 
     /// Deletes a tenant's endpoint. Returns `false` if none existed.
@@ -146,36 +160,22 @@ impl Inner {
         let values = (key.as_slice(), id.as_slice());
         let delete = &self.db.statements.endpoint_delete;
         let deleted = self.db.lightweight(delete, values).await?;
-        let is_gone = |now: Option<&Endpoint>| now.is_none_or(|now| now.id != stored.id);
-        self.resolve(deleted, tenant, is_gone).await
+        let found = async {
+            Ok(match self.serial_endpoint(tenant).await? {
+                Some(now) if now.id == stored.id => Found::Expected,
+                _ => Found::Next,
+            })
+        };
+        deleted.resolve(found).await
     }
 
-    /// Determines a transaction's outcome; a serial read resolves an outcome in doubt.
-    async fn resolve(
-        &self,
-        outcome: Lwt,
-        tenant: Tenant,
-        is_done: impl Fn(Option<&Endpoint>) -> bool,
-    ) -> StoreResult<bool> {
-        match outcome {
-            Lwt::Applied => Ok(true),
-            Lwt::Refused => Ok(false),
-            Lwt::InDoubt(error) => {
-                let tenant = tenant_key(tenant);
-                let statement = &self.db.statements.endpoint_serial;
-                let row: Option<(Option<Vec<u8>>,)> =
-                    self.db.row(statement, (tenant.as_slice(),)).await?;
-                let stored = row.and_then(|(data,)| data);
-                let stored: Option<Endpoint> =
-                    stored.map(|data| decode("endpoints", &data)).transpose()?;
-                if is_done(stored.as_ref()) {
-                    Ok(true)
-                } else {
-                    // The transaction was not applied and never will be: the caller may retry.
-                    Err(error)
-                }
-            }
-        }
+    /// Returns a tenant's endpoint after every transaction in flight is complete.
+    async fn serial_endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+        let tenant = tenant_key(tenant);
+        let statement = &self.db.statements.endpoint_serial;
+        let row: Option<(Option<Vec<u8>>,)> = self.db.row(statement, (tenant.as_slice(),)).await?;
+        let stored = row.and_then(|(data,)| data);
+        stored.map(|data| decode("endpoints", &data)).transpose()
     }
 }
 

@@ -33,7 +33,7 @@ impl TenantPrivacy<'_> {
             return Ok((Vec::new(), None));
         };
         let store = self.service.store().as_ref();
-        let until = request.began_at.unwrap_or(request.received_at);
+        let until = request.covers_until();
         let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
         let (mut rows, next) = page.await?;
         rows.retain(|row| self.service.access(&row.start) != SessionAccess::Erased);
@@ -54,7 +54,7 @@ impl TenantPrivacy<'_> {
         let RecordedSubject::Clear(subject) = &request.subject else {
             return Ok(Vec::new());
         };
-        let until = request.began_at.unwrap_or(request.received_at);
+        let until = request.covers_until();
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = self.service.store().recorders(after, RECORDERS_AT_ONCE);
@@ -93,10 +93,7 @@ impl TenantPrivacy<'_> {
 fn is_for(subject: &Subject, id: RecorderId, order: &RecorderOrder) -> bool {
     match subject {
         Subject::ExternalRiderId(rider) => *rider == order.external_rider_id,
-        Subject::DeliveryId(delivery) => match &order.delivery_id {
-            Some(own) => own == delivery,
-            None => id.to_string() == *delivery,
-        },
+        Subject::DeliveryId(delivery) => *delivery == order.delivery_id(id),
         Subject::SessionId(_) => false,
     }
 }

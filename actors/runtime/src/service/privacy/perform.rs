@@ -31,6 +31,8 @@ pub(super) enum Performed {
     Waits(TimestampMs),
     /// The request gives its permit to the next one, and continues when its turn comes again.
     Yields,
+    /// A removal that the last step waits for has not ended, so the step is repeated after a pause.
+    Repeats,
     /// The process stops, or another one acts for the tenant.
     Stopped,
 }
@@ -93,7 +95,10 @@ impl<'s> OwnedRequest<'s> {
                     let text = "a privacy request has no next step";
                     return Err(StoreError::Damaged(text.to_owned()));
                 }
-                step => self.take(&stored, step).await?,
+                step => match self.take(&stored, step).await? {
+                    Some(outcome) => outcome,
+                    None => return Ok(Performed::Repeats),
+                },
             };
             let ends_page = matches!(stored.stage, Stage::Erasing(_) | Stage::Counting(_))
                 && !matches!(outcome, Outcome::Planned(..));
@@ -160,11 +165,12 @@ impl<'s> OwnedRequest<'s> {
         }
     }
 
-    async fn take(&self, request: &PrivacyRequest, step: Step) -> StoreResult<Outcome> {
+    /// Performs a step. Returns `None` if the step must be repeated.
+    async fn take(&self, request: &PrivacyRequest, step: Step) -> StoreResult<Option<Outcome>> {
         let (service, tenant) = (self.service, self.key.tenant);
         let store = service.store().as_ref();
-        Ok(match step {
-            Step::Mark(subject, until) => self.mark(request, &subject, until).await?,
+        Ok(Some(match step {
+            Step::Mark(subject, until) => return self.mark(request, &subject, until).await,
             Step::Plan(subject, until) => self.plan(&subject, until).await?,
             Step::Erase(page) => {
                 self.requests().record_erased(request, &page).await?;
@@ -187,7 +193,7 @@ impl<'s> OwnedRequest<'s> {
                 })
             }
             Step::IdempotencyKeys => {
-                let until = request.began_at.unwrap_or(request.received_at);
+                let until = request.covers_until();
                 let keys = erase::idempotency_keys(store, tenant, until).await?;
                 Outcome::Removed(Counts {
                     keys,
@@ -215,7 +221,7 @@ impl<'s> OwnedRequest<'s> {
                 Outcome::Done
             }
             Step::WaitUntil(_) | Step::Over => Outcome::Done,
-        })
+        }))
     }
 
     /// Plans the next page of an erasure. The page leaves out sessions under a legal hold, and the
@@ -275,7 +281,7 @@ impl<'s> OwnedRequest<'s> {
         after: Option<SessionId>,
     ) -> StoreResult<Outcome> {
         let store = self.service.store().as_ref();
-        let until = request.began_at.unwrap_or(request.received_at);
+        let until = request.covers_until();
         let page = erase::page(
             store,
             self.key.tenant,
@@ -300,13 +306,14 @@ impl<'s> OwnedRequest<'s> {
     }
 
     /// Changes the subject's mark, and logs the beginning of an erasure. An erasure of a held
-    /// session leaves neither a mark nor an entry in the log.
+    /// session leaves neither a mark nor an entry in the log. Returns `None` if a removal of the
+    /// subject's data has not ended, so that a restriction cannot begin yet.
     async fn mark(
         &self,
         request: &PrivacyRequest,
         subject: &Subject,
         until: TimestampMs,
-    ) -> StoreResult<Outcome> {
+    ) -> StoreResult<Option<Outcome>> {
         let (service, tenant) = (self.service, self.key.tenant);
         let store = service.store().as_ref();
         if request.request_type == RequestType::Erasure {
@@ -315,7 +322,7 @@ impl<'s> OwnedRequest<'s> {
             // The mark is written before the holds are read; see `hold`.
             if self.requests().has_hold(subject, until).await? {
                 self.withdraw(request, subject, until).await?;
-                return Ok(Outcome::Held);
+                return Ok(Some(Outcome::Held));
             }
             if let Some(entry) = LoggedErasure::of(tenant, request, until) {
                 entry.write(store).await?;
@@ -339,14 +346,13 @@ impl<'s> OwnedRequest<'s> {
         if request_type == RequestType::Restriction
             && service.retention(tenant).settle(subject).await?.is_some()
         {
-            // The step is repeated.
-            return Err(StoreError::Overloaded);
+            return Ok(None);
         }
         let settle_ms = if service.registry().is_shared() {
             PRIVACY_SETTLE_SHARED_MS
         } else {
             PRIVACY_SETTLE_ALONE_MS
         };
-        Ok(Outcome::Marked(service.now().plus_ms(settle_ms)))
+        Ok(Some(Outcome::Marked(service.now().plus_ms(settle_ms))))
     }
 }

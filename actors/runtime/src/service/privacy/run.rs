@@ -256,6 +256,7 @@ impl Service {
             Ok(Performed::Ended | Performed::Stopped) => self.privacy.schedule().end(&key),
             Ok(Performed::Waits(until)) => self.privacy.schedule().wait(&key, Some(until)),
             Ok(Performed::Yields) => self.privacy.schedule().wait(&key, None),
+            Ok(Performed::Repeats) => self.privacy.schedule().fail(&key, uptime_ms),
             Err(error) => {
                 tracing::warn!(
                     error = chain(&error),
