@@ -1,5 +1,5 @@
-//! All parameters of the detectors for gates, position quality and starts of vehicles. Each has its unit in its name
-//! and states its basis.
+//! All parameters of the detectors for gates, position quality and starts of vehicles. Each has its
+//! unit in its name and states its basis.
 
 crate::parameters::table! {
     /// Position quality: the limits of the contract.
