@@ -50,11 +50,12 @@ fn assert_same(events: &[Event], others: &[Event]) {
     assert_eq!(starts(events), starts(others));
 }
 
-/// An app sends the acceleration in multiples of gravity. A walk then looks like a body at rest.
+/// An app sends the acceleration in multiples of gravity, and the courier holds the phone in the
+/// hand, which damps the steps to 0.9 m/s². A walk then looks like a body at rest.
 #[test]
 fn acceleration_in_multiples_of_gravity_counts_as_absent() {
     for seed in 1..6 {
-        let [events, without] = both(seed, |_, z| z / 9.81);
+        let [events, without] = both(seed, |_, z| (9.81 + 0.4 * (z - 9.81)) / 9.81);
         assert_same(&events, &without);
         assert_eq!(of_type(&events, EventType::Walking).len(), 3, "{events:?}");
     }

@@ -10,9 +10,12 @@ const RIDE: Act = Act::Drive {
     climb_mps: 0.0,
 };
 
+/// The time in which a loaded bicycle reaches its speed, seconds.
+const START_SEC: u32 = 9;
+
 /// The speed of a loaded bicycle a number of seconds after its start, m/s.
 fn speed_mps(seconds: u32) -> f32 {
-    (0.7 * seconds as f32).min(4.5)
+    (0.5 * seconds as f32).min(4.5)
 }
 
 /// Returns the events of a ride of which the seconds `starts` are starts: the rider pedals out of
@@ -33,7 +36,7 @@ fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
             .iter()
             .filter_map(|start| second.checked_sub(*start))
             .min()
-            .filter(|&since| since < 7)
+            .filter(|&since| since < START_SEC)
         else {
             continue;
         };
