@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use porchlight_actors::service::ReconcileScope;
 use porchlight_core::ownership::{
-    CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, Effect, Input, MembersRead, MonotonicMs, NodeName,
-    Outcome, OwnershipMachine, TICK_MS_MAX,
+    CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, ClockState, Effect, Input, MembersRead, MonotonicMs,
+    NodeName, Outcome, OwnershipMachine, TICK_MS_MAX, reconciles_all,
 };
 use porchlight_observe::chain;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
@@ -35,9 +35,6 @@ const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 const RECONCILE_GROUP_SHARDS: usize = 64;
 /// The pause after a group of shards, so that the reads are spread over time.
 const RECONCILE_PAUSE: Duration = Duration::from_secs(1);
-/// The interval, in reconciliations, at which all live sessions are read instead of only the marked
-/// ones.
-const FULL_RECONCILE_ROUNDS: u64 = 5;
 
 /// A handle to the running driver.
 #[derive(Debug)]
@@ -139,18 +136,6 @@ struct RunningDriver {
     clock_state: ClockState,
 }
 
-/// The reported agreement of this node's wall clock with those of the other nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum ClockState {
-    /// The clocks may agree.
-    #[default]
-    Agrees,
-    /// The clock differs from another node's by more than [`CLOCK_WARN_MS`].
-    Differs,
-    /// This node does not join because of its clock.
-    Refused,
-}
-
 impl RunningDriver {
     fn new(
         parts: DriverParts,
@@ -197,16 +182,6 @@ impl RunningDriver {
 
     fn handle_input(&mut self, input: Input) {
         let now = self.view.now();
-        if matches!(
-            &input,
-            Input::Changed {
-                change: Change::Release { .. },
-                outcome: Outcome::Applied,
-                ..
-            }
-        ) {
-            self.workload.notify_of_release();
-        }
         let effects = self.machine.handle(now, input);
         // Readers must see the machine's new state before any work starts, and before any work is
         // stopped.
@@ -242,6 +217,7 @@ impl RunningDriver {
                 }
                 Effect::Drain(shard, generation) => self.drain(shard, generation),
                 Effect::Drop(shard, _) => dropped.insert(shard),
+                Effect::NotifyOfRelease => self.workload.notify_of_release(),
                 Effect::Replaced => {
                     if let Some(on_replaced) = self.on_replaced.take() {
                         on_replaced();
@@ -305,13 +281,7 @@ impl RunningDriver {
             self.machine.clock_ahead_ms(),
             self.machine.clock_behind_ms(),
         );
-        let state = if self.machine.is_refused_for_its_clock(now) {
-            ClockState::Refused
-        } else if ahead_ms.max(behind_ms) > CLOCK_WARN_MS {
-            ClockState::Differs
-        } else {
-            ClockState::Agrees
-        };
+        let state = self.machine.clock_state(now);
         let is_refused = state == ClockState::Refused;
         ClusterMetrics::get().on_clock(ahead_ms, behind_ms, is_refused);
         if state == self.clock_state {
@@ -460,9 +430,9 @@ async fn start_claimed(
 async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<ShardWorkload>) {
     for round in 1_u64.. {
         tokio::time::sleep(RECONCILE_INTERVAL).await;
-        let scope = match round % FULL_RECONCILE_ROUNDS {
-            0 => ReconcileScope::All,
-            _ => ReconcileScope::Marked,
+        let scope = match reconciles_all(round) {
+            true => ReconcileScope::All,
+            false => ReconcileScope::Marked,
         };
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
         let owned: Vec<Shard> = owned.collect();

@@ -28,7 +28,7 @@ mod membership;
 mod placement;
 mod shard_view;
 
-pub use clocks::{CLOCK_REFUSE_MS, CLOCK_WARN_MS, CLOCKS_COMPARED_WITHIN_MS};
+pub use clocks::{CLOCK_REFUSE_MS, CLOCK_WARN_MS, CLOCKS_COMPARED_WITHIN_MS, ClockState};
 pub use machine::OwnershipMachine;
 pub use placement::best;
 
@@ -270,6 +270,17 @@ pub enum Input {
     Leave,
 }
 
+/// The interval, in reconciliations of a node's shards, at which all live sessions are read instead
+/// of only the marked ones.
+const FULL_RECONCILE_ROUNDS: u64 = 5;
+
+/// Returns whether a node reads all live sessions in this round of reconciling its shards, from 1
+/// on.
+#[must_use]
+pub fn reconciles_all(round: u64) -> bool {
+    round.is_multiple_of(FULL_RECONCILE_ROUNDS)
+}
+
 /// The way to read rows that conditional writes change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {
@@ -297,6 +308,8 @@ pub enum Effect {
     /// Stops the shard's actors immediately and writes nothing: another node owns the shard or soon
     /// may.
     Drop(Shard, u64),
+    /// Notifies the other nodes that a shard was released.
+    NotifyOfRelease,
     /// Ends the process, because another one has this node's name.
     Replaced,
     /// Everything is released: the process may end.

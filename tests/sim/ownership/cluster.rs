@@ -375,7 +375,8 @@ impl Cluster {
                 let drained = Input::Drained(shard, generation);
                 self.after(0, 1_000, Event::Answer(node, life, drained));
             }
-            Effect::Drop(..) => {}
+            // The nodes read the owners regularly.
+            Effect::Drop(..) | Effect::NotifyOfRelease => {}
             Effect::Replaced => panic!("no node replaced node {node}"),
             Effect::Left => {
                 self.nodes[node].machine = None;

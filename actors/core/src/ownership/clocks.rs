@@ -26,6 +26,19 @@ pub const CLOCKS_COMPARED_WITHIN_MS: u64 = 4_000;
 /// make clocks look different.
 const COMPARED: usize = 8;
 
+/// The agreement of this node's wall clock with those of the other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClockState {
+    /// The clocks may agree.
+    #[default]
+    Agrees,
+    /// The clock differs from another node's by more than [`CLOCK_WARN_MS`].
+    Differs,
+    /// This node does not join, because its clock differs from those of most members by more than
+    /// [`CLOCK_REFUSE_MS`].
+    Refused,
+}
+
 /// Bounds of a difference: this node's wall clock minus the other's, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bounds {
@@ -171,6 +184,17 @@ impl Clocks {
         }
     }
 
+    /// Returns the state of this node's clock. `is_joining` says whether the node is no member yet.
+    pub(super) fn state(&self, now: MonotonicMs, is_joining: bool) -> ClockState {
+        if is_joining && self.verdict(now) == ClockVerdict::Refuse {
+            ClockState::Refused
+        } else if self.ahead_ms().max(self.behind_ms()) > CLOCK_WARN_MS {
+            ClockState::Differs
+        } else {
+            ClockState::Agrees
+        }
+    }
+
     /// Returns the milliseconds by which this node's clock is at least ahead of another member's; 0
     /// if it may be ahead of none.
     pub(super) fn ahead_ms(&self) -> i64 {
@@ -233,6 +257,19 @@ mod tests {
         let (clocks, now) = after_reads(0, 6);
         assert_eq!(clocks.verdict(now), ClockVerdict::Join);
         assert_eq!((clocks.ahead_ms(), clocks.behind_ms()), (0, 0));
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_keeps_only_a_node_out_that_joins() {
+        for (apart_ms, joining, member) in [
+            (0, ClockState::Agrees, ClockState::Agrees),
+            (5_000, ClockState::Differs, ClockState::Differs),
+            (15_000, ClockState::Refused, ClockState::Differs),
+        ] {
+            let (clocks, now) = after_reads(-apart_ms, 12);
+            assert_eq!(clocks.state(now, true), joining);
+            assert_eq!(clocks.state(now, false), member);
+        }
     }
 
     #[test]

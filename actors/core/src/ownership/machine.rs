@@ -5,7 +5,7 @@ mod shards;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 
-use super::clocks::{ClockVerdict, Clocks};
+use super::clocks::{ClockState, ClockVerdict, Clocks};
 use super::membership::Membership;
 use super::placement::Placement;
 use super::shard_view::ShardView;
@@ -175,12 +175,11 @@ impl OwnershipMachine {
         self.clocks.behind_ms()
     }
 
-    /// Returns whether this node does not join because its wall clock differs from those of most
-    /// members by more than [`CLOCK_REFUSE_MS`](super::CLOCK_REFUSE_MS).
+    /// Returns the agreement of this node's wall clock with those of the other members.
     #[must_use]
-    pub fn is_refused_for_its_clock(&self, now: MonotonicMs) -> bool {
-        matches!(self.membership, MembershipState::Seeking)
-            && self.clocks.verdict(now) == ClockVerdict::Refuse
+    pub fn clock_state(&self, now: MonotonicMs) -> ClockState {
+        let is_joining = matches!(self.membership, MembershipState::Seeking);
+        self.clocks.state(now, is_joining)
     }
 
     /// Processes an input at time `now` and returns the effects to perform.
@@ -299,7 +298,12 @@ impl OwnershipMachine {
             } => self.on_claimed(now, shard, &member, from, outcome, effects),
             Change::Release {
                 shard, generation, ..
-            } => self.on_released(now, shard, generation, outcome, effects),
+            } => {
+                if outcome == Outcome::Applied {
+                    effects.push(Effect::NotifyOfRelease);
+                }
+                self.on_released(now, shard, generation, outcome, effects);
+            }
         }
     }
 
