@@ -8,6 +8,7 @@
 pub mod feed;
 pub mod idle;
 pub mod lifetime;
+pub mod reconcile;
 pub mod replay;
 mod snapshot;
 

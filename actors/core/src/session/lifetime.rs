@@ -6,7 +6,8 @@
 //! outage; while a process has the session, it is measured by the clock that does not jump.
 
 use porchlight_schema::limits::{
-    RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
+    CLOCK_AHEAD_MS_MAX, RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX,
+    RECONCILE_USUAL_FACTOR,
 };
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::{DAY_MS, TimestampMs};
@@ -46,6 +47,20 @@ pub struct Elapsed {
     pub silent_ms: i64,
     /// The age of the session in milliseconds.
     pub age_ms: i64,
+}
+
+/// Returns whether a session that the service creates now may have begun at `started_at`: at most
+/// `back_ms_max` ago, and hardly ahead of the service's clock.
+#[must_use]
+pub fn may_start_at(started_at: TimestampMs, back_ms_max: i64, now: TimestampMs) -> bool {
+    (-CLOCK_AHEAD_MS_MAX..=back_ms_max).contains(&now.since_ms(started_at))
+}
+
+/// Returns whether a session that began at `started_at` may end at `ended_at`: not before its
+/// start, and hardly ahead of the service's clock.
+#[must_use]
+pub fn may_end_at(ended_at: TimestampMs, started_at: TimestampMs, now: TimestampMs) -> bool {
+    ended_at >= started_at && ended_at.since_ms(now) <= CLOCK_AHEAD_MS_MAX
 }
 
 /// Returns how long a session is usually silent between two batches, in milliseconds, after a batch
@@ -263,6 +278,37 @@ mod tests {
         let too_long = |now_ms| (now_ms, Some((EndReason::TooLong, 5_000, now_ms)));
         assert_eq!(adopted(5_000), too_long(5_000));
         assert_eq!(adopted(3 * 86_400_000), too_long(3 * 86_400_000));
+    }
+
+    #[test]
+    fn a_phone_whose_clock_is_far_ahead_neither_starts_nor_ends_a_session() {
+        let (now, ahead) = (TimestampMs(1_000_000), CLOCK_AHEAD_MS_MAX);
+        for (started_ms, may_start) in [
+            (-ahead - 1, false),
+            (-ahead, true),
+            (900, true),
+            (901, false),
+        ] {
+            let started_at = now.plus_ms(-started_ms);
+            assert_eq!(
+                may_start_at(started_at, 900, now),
+                may_start,
+                "{started_ms}"
+            );
+        }
+        for (ended_ms, may_end) in [
+            (-901, false),
+            (-900, true),
+            (ahead, true),
+            (ahead + 1, false),
+        ] {
+            let ended_at = now.plus_ms(ended_ms);
+            assert_eq!(
+                may_end_at(ended_at, now.plus_ms(-900), now),
+                may_end,
+                "{ended_ms}"
+            );
+        }
     }
 
     #[test]

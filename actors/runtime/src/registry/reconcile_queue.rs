@@ -3,17 +3,18 @@
 //! action.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use porchlight_core::backoff::Backoff;
+use porchlight_core::session::reconcile::{Reconcile, Stored, reconcile};
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{END_SETTLES_MS, RECONCILES_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
+use porchlight_schema::limits::{RECONCILES_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
 use tokio::sync::Semaphore;
 
 use super::Registry;
-use crate::session::store_failed;
+use crate::session::{SessionHandle, store_failed};
 
 /// The pauses between attempts at a reconciliation: from 0.2 s to 5 s.
 const BACKOFF: Backoff = Backoff::new(200, 5_000);
@@ -98,34 +99,42 @@ impl Registry {
             return Ok(());
         }
         let store = &self.inner.ports.store;
-        match store.find(session_id).await? {
+        let Some(row) = store.find(session_id).await? else {
             // The session was erased, or removed by retention.
-            None => self.drop_erased(session_id),
-            Some(SessionRow {
-                start,
-                end: Some(end),
-            }) => {
-                let age_ms = self.inner.ports.clock.now().since_ms(end.completed_at);
-                // Another node may have ended the session a moment ago.
-                let is_settling = self.is_shared() && age_ms < END_SETTLES_MS as i64;
-                if self.handle(session_id).is_some() || is_settling {
-                    self.on_ended(session_id, start.tenant);
-                } else {
-                    self.inner.scoring.request_late(start.tenant, session_id);
-                }
-            }
-            Some(row) if self.handle(session_id).is_none() => {
-                let newest = store.newest(session_id).await?;
-                let created_at = row.start.created_at;
-                let last_received_at = newest.map_or(created_at, |(_, received_at)| received_at);
-                let handle = self.adopt(&row, last_received_at.max(created_at));
-                if newest.is_some() {
+            self.drop_erased(session_id);
+            return Ok(());
+        };
+        let tenant = row.start.tenant;
+        let stored = match row.end {
+            None => Stored::InProgress,
+            Some(end) => Stored::Ended {
+                age_ms: self.inner.ports.clock.now().since_ms(end.completed_at),
+            },
+        };
+        match reconcile(stored, self.handle(session_id).is_some(), self.is_shared()) {
+            Reconcile::End => self.on_ended(session_id, tenant),
+            Reconcile::ScoreLate => self.inner.scoring.request_late(tenant, session_id),
+            Reconcile::Adopt => {
+                let (handle, has_batches) = self.adopt_stored(&row).await?;
+                if has_batches {
                     self.actor_of(&handle);
                 }
                 self.wake_watchers(session_id);
             }
-            Some(_) => {}
+            Reconcile::Keep => {}
         }
         Ok(())
+    }
+
+    /// Takes on a stored session in progress. Also returns whether its journal has batches.
+    pub(crate) async fn adopt_stored(
+        &self,
+        row: &SessionRow,
+    ) -> StoreResult<(Arc<SessionHandle>, bool)> {
+        let (session_id, created_at) = (row.start.session_id, row.start.created_at);
+        let newest = self.inner.ports.store.newest(session_id).await?;
+        let last_received_at = newest.map_or(created_at, |(_, received_at)| received_at);
+        let handle = self.adopt(row, last_received_at.max(created_at));
+        Ok((handle, newest.is_some()))
     }
 }

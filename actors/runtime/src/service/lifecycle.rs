@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use porchlight_core::privacy::SessionAccess;
+use porchlight_core::session::lifetime::{may_end_at, may_start_at};
 use porchlight_observe::Fact;
 use porchlight_observe::shares::Share;
 use porchlight_ports::{
@@ -55,8 +56,7 @@ impl Service {
         created_at: TimestampMs,
     ) -> Result<SessionStart, StartError> {
         let started_at = command.started_at.unwrap_or(created_at);
-        let age_ms = created_at.since_ms(started_at);
-        if !(-CLOCK_AHEAD_MS_MAX..=command.started_at_back_ms_max).contains(&age_ms) {
+        if !may_start_at(started_at, command.started_at_back_ms_max, created_at) {
             return Err(StartError::StartedAtOutOfRange);
         }
         let usage = self.usage(command.tenant);
@@ -385,10 +385,11 @@ fn check_ended_at(
     ended_at: TimestampMs,
     now: TimestampMs,
 ) -> Result<(), StopError> {
-    if ended_at < start.started_at || ended_at.since_ms(now) > CLOCK_AHEAD_MS_MAX {
-        return Err(StopError::EndedAtOutOfRange);
+    if may_end_at(ended_at, start.started_at, now) {
+        Ok(())
+    } else {
+        Err(StopError::EndedAtOutOfRange)
     }
-    Ok(())
 }
 
 fn without_start() -> StoreError {

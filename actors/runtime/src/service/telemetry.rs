@@ -128,10 +128,8 @@ impl Service {
 
     /// Takes on a session in progress of a shard that this node acts for.
     pub(super) async fn adopt_session(&self, row: &SessionRow) -> StoreResult<Arc<SessionHandle>> {
-        let (session_id, created_at) = (row.start.session_id, row.start.created_at);
-        let newest = self.store().newest(session_id).await?;
-        let last_received_at = newest.map_or(created_at, |(_, received_at)| received_at);
-        Ok(self.registry().adopt(row, last_received_at.max(created_at)))
+        let (handle, _has_batches) = self.registry().adopt_stored(row).await?;
+        Ok(handle)
     }
 
     /// Admits one batch before its body is read. [`Permit::grow`] counts the bytes of the body as
