@@ -126,14 +126,11 @@ impl Stripes {
         }
     }
 
-    /// Waits for the lock of a key. Returns `None` only if there are no stripes, which never
-    /// happens.
-    pub(super) async fn lock(&self, key: &impl Hash) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+    /// Waits for the lock of a key.
+    pub(super) async fn lock(&self, key: &impl Hash) -> tokio::sync::MutexGuard<'_, ()> {
+        // There are `STRIPES` locks, so each remainder is the index of one.
         let index = self.hasher.hash_one(key) as usize % STRIPES;
-        match self.locks.get(index) {
-            Some(lock) => Some(lock.lock().await),
-            None => None,
-        }
+        self.locks[index].lock().await
     }
 }
 

@@ -98,10 +98,10 @@ impl BoundedPartitions {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the known time if this process need not read it again.
-    fn known(&self) -> Option<Option<TimestampMs>> {
+    /// Returns the view if this process may rely on it, and need not read the agreed time.
+    fn reliable_view(&self) -> Option<AgreementView> {
         let view = *self.view();
-        (!view.is_due(Instant::now(), self.agreement)).then_some(view.since)
+        (!view.is_due(Instant::now(), self.agreement)).then_some(view)
     }
 }
 
@@ -119,12 +119,12 @@ impl Inner {
     /// have not agreed on one. An agreed time never changes.
     pub(super) async fn bounded_since(&self) -> StoreResult<Option<TimestampMs>> {
         let bounded = &self.bounded;
-        if let Some(since) = bounded.known() {
-            return Ok(since);
+        if let Some(view) = bounded.reliable_view() {
+            return Ok(view.since);
         }
         let _guard = bounded.reading.lock().await;
-        if let Some(since) = bounded.known() {
-            return Ok(since);
+        if let Some(view) = bounded.reliable_view() {
+            return Ok(view.since);
         }
         let began = Instant::now();
         let since = match self.stored_since().await? {

@@ -149,8 +149,9 @@ impl Inner {
                         .await?;
                     let (within, passed) = split(&positions, from.max(group.from));
                     before = within.last().copied().unwrap_or(before);
-                    if let Some(next) = self.collect(&mut page, &within, filter).await? {
-                        return Ok((page, next));
+                    let collected = self.collect(&mut page, &within, filter).await?;
+                    if let Collected::Full { next_after } = collected {
+                        return Ok((page, next_after));
                     }
                     if passed || is_end {
                         break;
@@ -235,13 +236,13 @@ impl Inner {
         Ok((row, is_damaged))
     }
 
-    /// Adds matching sessions to the page. Returns its cursor once the page is full.
+    /// Adds matching sessions to the page until it is full.
     async fn collect(
         &self,
         page: &mut PageBuilder,
         positions: &[Position],
         filter: &SessionFilter,
-    ) -> StoreResult<Option<Option<SessionId>>> {
+    ) -> StoreResult<Collected> {
         // Small chunks avoid looking up many more sessions than fit.
         for chunk in positions.chunks(AT_ONCE) {
             let finding = chunk.iter().map(|&(_, id)| self.find_readable(id));
@@ -255,18 +256,33 @@ impl Inner {
                 page.damaged.extend(is_damaged.then_some(id));
                 if let Some(row) = row.filter(|row| matches(row, filter)) {
                     if page.rows.len() >= page.limit {
-                        let cursor = page.rows.last().map(|row| row.start.session_id);
-                        return Ok(Some(cursor));
+                        let last = page.rows.last();
+                        return Ok(Collected::Full {
+                            next_after: last.map(|row| row.start.session_id),
+                        });
                     }
                     page.rows.push(row);
                 }
                 if page.scanned >= LIST_SCANNED_ROWS_MAX {
-                    return Ok(Some(Some(id)));
+                    return Ok(Collected::Full {
+                        next_after: Some(id),
+                    });
                 }
             }
         }
-        Ok(None)
+        Ok(Collected::HasRoom)
     }
+}
+
+/// The state of a page after sessions were added.
+enum Collected {
+    /// The page has room for further sessions.
+    HasRoom,
+    /// The page is full.
+    Full {
+        /// The session after which the next page begins; `None` if the page may have no sessions.
+        next_after: Option<SessionId>,
+    },
 }
 
 /// A page of a list that is being filled.

@@ -48,6 +48,17 @@ pub(in crate::cql) struct OwnSession {
     heads: Vec<MessageHead>,
 }
 
+/// The state of a session as far as this process knows it without a read.
+#[derive(Debug)]
+pub(in crate::cql) enum OwnState {
+    /// Only a read returns the state.
+    Unknown,
+    /// No transaction has changed the state.
+    Undecided,
+    /// The last state, with its version.
+    Decided(i64, Arc<State>),
+}
+
 impl OwnSession {
     fn new(record: SessionRecord, first: Option<MessageHead>, began_ms: i64) -> Self {
         Self {
@@ -110,8 +121,12 @@ impl Inner {
 
     /// Compares the version of a session's state that was read, 0 for none, with the known one.
     pub(super) fn compare_own(&self, session_id: SessionId, version: i64) {
-        let known = self.own_state(session_id);
-        if known.is_some_and(|known| known.map_or(0, |(known, _)| known) != version) {
+        let known = match self.own_state(session_id) {
+            OwnState::Unknown => return,
+            OwnState::Undecided => 0,
+            OwnState::Decided(known, _) => known,
+        };
+        if known != version {
             self.evict_own(session_id);
             self.caches.states_written.remove(&session_id);
         }
@@ -164,25 +179,31 @@ impl Inner {
         Some(self.own(session_id)?.heads)
     }
 
-    /// Returns the state of a session of this process with its version; the inner value is `None`
-    /// before the first decision.
-    pub(in crate::cql) fn own_state(
-        &self,
-        session_id: SessionId,
-    ) -> Option<Option<(i64, Arc<State>)>> {
-        if self.own(session_id)?.is_undecided {
-            return Some(None);
+    /// Returns the state of a session as far as this process knows it without a read.
+    pub(in crate::cql) fn own_state(&self, session_id: SessionId) -> OwnState {
+        let Some(own) = self.own(session_id) else {
+            return OwnState::Unknown;
+        };
+        if own.is_undecided {
+            return OwnState::Undecided;
         }
-        self.caches.states_written.get(&session_id).map(Some)
+        match self.caches.states_written.get(&session_id) {
+            Some((version, state)) => OwnState::Decided(version, state),
+            None => OwnState::Unknown,
+        }
     }
 
     /// Returns a session that this process knows.
     pub(in crate::cql) fn known(&self, session_id: SessionId) -> Option<SessionRow> {
         let own = self.own(session_id)?;
-        let state = self.own_state(session_id)?;
+        let end = match self.own_state(session_id) {
+            OwnState::Unknown => return None,
+            OwnState::Undecided => None,
+            OwnState::Decided(_, state) => state.end,
+        };
         Some(SessionRow {
             start: own.record.start.clone(),
-            end: state.and_then(|(_, state)| state.end),
+            end,
         })
     }
 
@@ -191,9 +212,11 @@ impl Inner {
         let Some(own) = self.own(session_id) else {
             return Unwritten::default();
         };
-        let state = self.own_state(session_id);
-        let is_unscored =
-            state.is_some_and(|state| state.is_none_or(|(_, state)| state.insight.is_none()));
+        let is_unscored = match self.own_state(session_id) {
+            OwnState::Unknown => false,
+            OwnState::Undecided => true,
+            OwnState::Decided(_, state) => state.insight.is_none(),
+        };
         Unwritten {
             batches: !own.has_batches,
             notes: !own.has_notes,

@@ -6,6 +6,7 @@ use porchlight_schema::ids::SessionId;
 
 use super::live_sessions::{WorkTable, buckets_to_clear};
 use crate::cql::Inner;
+use crate::cql::sessions::own_sessions::OwnState;
 use crate::cql::sessions::state::State;
 use crate::cql::statements::write_group::WriteGroup;
 use crate::damage::report;
@@ -56,10 +57,9 @@ impl Inner {
         let mut buckets = buckets_to_clear(session_id, self.clock.now());
         buckets.extend(found_in.filter(|bucket| !buckets.contains(bucket)));
         let marks = self.marks(session_id, buckets).await?;
-        let known = self.own_state(session_id).flatten();
-        let stored = match known {
-            Some((version, state)) => Some((version, state.as_ref().clone())),
-            None => self.versioned_state(session_id).await?,
+        let stored = match self.own_state(session_id) {
+            OwnState::Decided(version, state) => Some((version, state.as_ref().clone())),
+            OwnState::Undecided | OwnState::Unknown => self.versioned_state(session_id).await?,
         };
         let Some((version, state)) = stored else {
             return Ok(false);
