@@ -67,12 +67,13 @@ pub(super) async fn is_gone(
     subject: &Subject,
     until: TimestampMs,
 ) -> StoreResult<bool> {
-    let first = first_free_page(store, tenant, subject, until, 1, |_| false).await;
+    let is_any = |_| true;
+    let first = first_page_of(store, tenant, subject, until, 1, is_any).await;
     Ok(unless_damaged(first)?.is_some_and(|(ids, _)| ids.is_empty()))
 }
 
-/// Returns the first sessions of the subject that are not held, and whether any session before them
-/// is held. Sessions that lists leave out because they are damaged come last.
+/// Returns the first sessions of the subject that are not held, and whether any session before or
+/// among them is held.
 pub(super) async fn first_free_page(
     store: &dyn Store,
     tenant: Tenant,
@@ -81,27 +82,44 @@ pub(super) async fn first_free_page(
     limit: usize,
     is_held: impl Fn(SessionId) -> bool,
 ) -> StoreResult<(Vec<SessionId>, bool)> {
-    let (mut after, mut has_held) = (None, false);
-    let mut free = |ids: Vec<SessionId>| -> (Vec<SessionId>, bool) {
-        let found = ids.len();
-        let free: Vec<_> = ids.into_iter().filter(|id| !is_held(*id)).collect();
-        has_held |= free.len() < found;
-        (free, has_held)
-    };
+    let is_free = |id| !is_held(id);
+    first_page_of(store, tenant, subject, until, limit, is_free).await
+}
+
+/// Returns the first page that has wanted sessions of the subject, with these sessions only, and
+/// whether a session that is not wanted was found. Sessions that lists leave out because they are
+/// damaged come last.
+async fn first_page_of(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    limit: usize,
+    is_wanted: impl Fn(SessionId) -> bool,
+) -> StoreResult<(Vec<SessionId>, bool)> {
+    let (mut after, mut has_others) = (None, false);
     loop {
-        let (ids, next) = listed(store, tenant, subject, until, after, limit).await?;
-        let (ids, has_held) = free(ids);
+        let (mut ids, next) = listed(store, tenant, subject, until, after, limit).await?;
+        has_others |= keep_wanted(&mut ids, &is_wanted);
         if !ids.is_empty() {
-            return Ok((ids, has_held));
+            return Ok((ids, has_others));
         }
         match next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
-    let (mut ids, has_held) = free(store.damaged_sessions(tenant, subject, until).await?);
+    let mut ids = store.damaged_sessions(tenant, subject, until).await?;
+    has_others |= keep_wanted(&mut ids, &is_wanted);
     ids.truncate(limit);
-    Ok((ids, has_held))
+    Ok((ids, has_others))
+}
+
+/// Removes the sessions that are not wanted. Returns whether there were any.
+fn keep_wanted(ids: &mut Vec<SessionId>, is_wanted: impl Fn(SessionId) -> bool) -> bool {
+    let found = ids.len();
+    ids.retain(|id| is_wanted(*id));
+    ids.len() < found
 }
 
 /// Returns a page like [`page`], but only the ids. If the subject is a session and that session is
@@ -130,9 +148,7 @@ pub(super) async fn has_held(
     until: TimestampMs,
     is_held: impl Fn(SessionId) -> bool,
 ) -> StoreResult<bool> {
-    // With the opposite condition, the first page lists the held sessions.
-    let is_free = |id| !is_held(id);
-    let (held, _) = first_free_page(store, tenant, subject, until, STEP_ROWS, is_free).await?;
+    let (held, _) = first_page_of(store, tenant, subject, until, STEP_ROWS, is_held).await?;
     Ok(!held.is_empty())
 }
 
