@@ -16,6 +16,8 @@ use crate::app::Logging;
 const BATCH_SEC: f64 = 10.0;
 /// The maximum number of lines in one batch.
 const BATCH_LINES: usize = 2_000;
+/// The accuracy of a good fix, in metres: the detectors regard GPS as restored by such fixes.
+const GOOD_ACCURACY_M: f64 = 35.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -169,7 +171,7 @@ fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let is_good = |sample: &&Value| {
         sample["accuracyM"]
             .as_f64()
-            .is_none_or(|accuracy_m| accuracy_m <= 35.0)
+            .is_none_or(|accuracy_m| accuracy_m <= GOOD_ACCURACY_M)
     };
     let fix = fixes().find(is_good).or_else(|| fixes().next())?;
     Some((fix["lat"].as_f64()?, fix["lng"].as_f64()?))

@@ -1,14 +1,15 @@
 //! Writes and reads the audit log.
 //!
 //! [`AuditPermit::record`] puts a line into a bounded queue, of which each tenant has a share. One
-//! task gathers a tenant's lines for a fifth of a second, appends them to its chain in groups, for
-//! several tenants at the same time, and retries until the store accepts them. A request is
-//! therefore answered without waiting for the store. A crash can lose the lines of its last second;
-//! a stop loses none. While the store accepts no lines, or a tenant causes more than its chain
-//! takes, the queue or the tenant's share fills. A request then waits for room and is refused after
-//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has
-//! a damaged row, its requests are refused immediately, and the writer continues with the lines
-//! of others.
+//! task gathers a tenant's lines for
+//! [`AUDIT_GATHER_MS`](porchlight_schema::limits::AUDIT_GATHER_MS), appends them to its chain in
+//! groups, for several tenants at the same time, and retries until the store accepts them. A
+//! request is therefore answered without waiting for the store. A crash can lose the lines of its
+//! last second; a stop loses none. While the store accepts no lines, or a tenant causes more than
+//! its chain takes, the queue or the tenant's share fills. A request then waits for room and is
+//! refused after [`AUDIT_ROOM_MS_MAX`], so that nothing is shown without being recorded. While the
+//! chain of a tenant has a damaged row, its requests are refused immediately, and the writer
+//! continues with the lines of others.
 
 mod chain;
 mod expire;
@@ -133,8 +134,8 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if there was no room for five seconds in the queue or in the tenant's share
-    /// of it, or immediately if the tenant's chain has a damaged row.
+    /// Returns an error if there was no room within [`AUDIT_ROOM_MS_MAX`] in the queue or in the
+    /// tenant's share of it, or immediately if the tenant's chain has a damaged row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
         if self.damaged_chains.has(tenant) {
             return Err(AuditFull);
@@ -154,8 +155,8 @@ impl AuditLog {
         reserved.ok().flatten().ok_or(AuditFull)
     }
 
-    /// Waits at most five seconds until every line accepted so far is committed. Returns whether it
-    /// is.
+    /// Waits at most [`AUDIT_ROOM_MS_MAX`] until every line accepted so far is committed. Returns
+    /// whether it is.
     pub async fn flush(&self) -> bool {
         self.flush_lines(None).await
     }

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use porchlight_core::geo::SCALE_HEIGHT_M;
+use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use serde_json::Value;
 
 use crate::cli::recording::read_samples;
 
-/// The maximum `t` of a sample, in seconds: two days (contract 9).
-const T_SEC_MAX: f64 = 172_800.0;
+/// The maximum `t` of a sample, in seconds.
+const T_SEC_MAX: f64 = SAMPLE_T_MS_MAX as f64 / 1_000.0;
 
 /// The measurements of one second.
 #[derive(Debug, Clone, Copy, Default)]

@@ -15,7 +15,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Service;
 
-/// The maximum age of a session in progress since its creation: 48 hours.
+/// The maximum age of a session in progress since its creation: that of its last sample.
 const LIVE_AGE_MS_MAX: i64 = SAMPLE_T_MS_MAX as i64;
 
 /// The sessions of one tenant, created by [`Service::of`].
@@ -66,7 +66,7 @@ impl TenantSessions<'_> {
     }
 
     /// Returns up to `limit` of the tenant's sessions in progress, newest first, and whether there
-    /// may be more. Only sessions created within the last 48 hours are searched.
+    /// may be more. Only sessions that are younger than [`SAMPLE_T_MS_MAX`] are searched.
     ///
     /// # Errors
     ///
