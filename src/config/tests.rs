@@ -259,7 +259,12 @@ const WRONG_FILES: &[(&str, &str, u32, &str)] = &[
         3,
         "ops_listen",
     ),
-    ("[serverr]\nlisten = 1", "serverr", 1, "server, store"),
+    (
+        "[serverr]\nlisten = 1",
+        "serverr",
+        1,
+        "server, session, store",
+    ),
     ("\nserver = \"x\"", "server", 2, "section"),
     (
         "[server.listen]\nport = 1",
@@ -368,7 +373,7 @@ const WRONG_VARIABLES: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn an_error_in_a_file_names_the_key_its_line_and_the_allowed_values() {
-    for (toml, key, line, allowed) in WRONG_FILES {
+    for &(toml, key, line, allowed) in WRONG_FILES {
         let error = load(toml, &[]).unwrap_err().to_string();
         let place = format!(".toml, line {line})");
         for part in [key, &place, allowed] {

@@ -46,9 +46,10 @@ impl VehicleStart {
         if !rises || since_ms > START_MS_MAX || speed_mps >= DRIVE_SPEED_MPS {
             self.stood_ms = None;
         }
-        // A runner has this speed sooner, and a start that is shorter than any walk hides none.
+        // A runner has this speed sooner, and a start that is shorter than any walk hides none. The
+        // courier pedals up to 1.5 s before the vehicle rolls.
         (rises && (WALK_MS_MIN..=START_MS_MAX).contains(&since_ms) && speed_mps >= DRIVE_SPEED_MPS)
-            .then(|| stood_ms.saturating_sub(WINDOW_MS))
+            .then(|| stood_ms.saturating_sub(2 * WINDOW_MS))
     }
 
     /// Returns for how many seconds a vehicle may have been starting.

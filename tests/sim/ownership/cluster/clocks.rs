@@ -1,5 +1,6 @@
 //! The nodes' wall clocks.
 
+use porchlight_core::ownership::ClockState;
 use porchlight_schema::time::TimestampMs;
 
 use super::Cluster;
@@ -34,7 +35,7 @@ impl Cluster {
     /// Returns whether a running node does not join because of its wall clock.
     pub(in crate::ownership) fn is_refused(&self, node: usize) -> bool {
         let machine = self.nodes[node].machine.as_ref();
-        machine.is_some_and(|machine| machine.is_refused_for_its_clock(self.clock(node)))
+        machine.is_some_and(|machine| machine.clock_state(self.clock(node)) == ClockState::Refused)
     }
 
     /// Asserts that no node reports a greater difference of clocks than there is.
