@@ -132,7 +132,7 @@ fn a_fault_is_reported_once() {
         (
             "PORCHLIGHT__SERVER__LISSTEN",
             "1",
-            "unknown field `lissten`",
+            "server.lissten: is unknown",
         ),
         (
             "PORCHLIGHT__SESSION__IDLE_TIMEOUT",
