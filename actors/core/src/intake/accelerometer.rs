@@ -1,9 +1,6 @@
-//! Recognises an accelerometer that does not measure the body: its readings lack gravity, or they do
-//! not change while steps are counted. Its seconds have no motion, as on a phone without an
-//! accelerometer, because a body at rest would be wrong.
-//!
-//! Readings that never change on a phone that counts no steps show a body at rest: an emulator with
-//! fabricated positions sends them.
+//! Recognises an accelerometer that does not measure the body: its readings lack gravity, or they
+//! never change. Its seconds have no motion, as on a phone without an accelerometer, because a body
+//! at rest would be wrong.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +27,7 @@ pub(super) struct Accelerometer {
     mean: Option<f32>,
     /// The newest second in which the readings changed. `None` if they never did.
     changed_ms: Option<u32>,
-    /// The number of steps counted since then or since the start, without those that the counter
-    /// may report late.
+    /// The number of steps counted since, without those that the counter may report late.
     steps: u16,
     /// Whether the newest quiet second lacked gravity.
     lacks_gravity: bool,
@@ -53,11 +49,13 @@ impl Accelerometer {
         if changes {
             (self.changed_ms, self.steps) = (Some(window.t_ms), 0);
         }
-        let is_late = |changed_ms| window.t_ms.saturating_sub(changed_ms) < COUNTER_LAG_MS;
-        if !self.changed_ms.is_some_and(is_late) {
-            self.steps = self.steps.saturating_add(window.steps.unwrap_or(0));
-        }
-        if self.steps >= STEPS_MIN || lacks_gravity || self.lacks_gravity {
+        let is_stuck = self.changed_ms.is_none_or(|changed_ms| {
+            if window.t_ms.saturating_sub(changed_ms) >= COUNTER_LAG_MS {
+                self.steps = self.steps.saturating_add(window.steps.unwrap_or(0));
+            }
+            self.steps >= STEPS_MIN
+        });
+        if is_stuck || lacks_gravity || self.lacks_gravity {
             window.motion = None;
         }
     }
