@@ -133,6 +133,19 @@ impl<'a> ScoringContext<'a> {
         stairs.chain(self.events(EventType::Elevator))
     }
 
+    /// Returns whether an event of one of these types covers more than `more_than_ms` of a span.
+    pub(crate) fn is_in_event(
+        &self,
+        types: &[EventType],
+        span: (u32, u32),
+        more_than_ms: u32,
+    ) -> bool {
+        self.timeline.iter().any(|event| {
+            types.contains(&event.event_type)
+                && overlap_ms(self.span_of(event), span) > more_than_ms
+        })
+    }
+
     /// Returns the times of bad reception: first all degradations, then all losses.
     pub(crate) fn poor_reception(&self) -> impl Iterator<Item = &'a Event> {
         let degraded = self.events(EventType::GpsDegraded);

@@ -40,7 +40,7 @@ fn fixes_on_foot<'c>(ctx: &'c ScoringContext<'_>) -> impl Iterator<Item = &'c Fi
         .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
 }
 
-/// How near the courier came to the address on foot, according to the accurate fixes.
+/// The nearest approach to the address on foot, according to the accurate fixes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NearestOnFoot {
     /// The time of the nearest fix.

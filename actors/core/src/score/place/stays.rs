@@ -215,9 +215,7 @@ pub(crate) fn are_separated(
     types: &[EventType],
 ) -> bool {
     let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
-    ctx.timeline.iter().any(|event| {
-        types.contains(&event.event_type) && overlap_ms(ctx.span_of(event), between) > SEPARATED_MS
-    })
+    ctx.is_in_event(types, between, SEPARATED_MS)
 }
 
 /// Returns the stay that most resembles a stay at the door, if there is one. Among equals it

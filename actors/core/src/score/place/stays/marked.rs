@@ -7,6 +7,14 @@ use crate::score::place::foot_period_at;
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state, overlap_ms};
 use crate::window::{WINDOW_MS, Window};
 
+/// The types of events in which the courier does not stand still.
+const MOVEMENTS: [EventType; 4] = [
+    EventType::Walking,
+    EventType::Stairs,
+    EventType::Elevator,
+    EventType::Driving,
+];
+
 /// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
 /// minimum length. The seconds around the mark in which the courier stood still are the stay.
 pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
@@ -59,19 +67,9 @@ fn is_still(ctx: &ScoringContext<'_>, window: &Window) -> bool {
     match body_state(window) {
         BodyState::Still => true,
         BodyState::Moving => false,
-        BodyState::Unknown => !window.has_body_data() && !is_in_movement(ctx, window),
+        BodyState::Unknown => {
+            let span = (window.t_ms, window.end_ms());
+            !window.has_body_data() && !ctx.is_in_event(&MOVEMENTS, span, 0)
+        }
     }
-}
-
-fn is_in_movement(ctx: &ScoringContext<'_>, window: &Window) -> bool {
-    const MOVEMENTS: [EventType; 4] = [
-        EventType::Walking,
-        EventType::Stairs,
-        EventType::Elevator,
-        EventType::Driving,
-    ];
-    let span = (window.t_ms, window.end_ms());
-    ctx.timeline.iter().any(|event| {
-        MOVEMENTS.contains(&event.event_type) && overlap_ms(ctx.span_of(event), span) > 0
-    })
 }
