@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use porchlight_core::plural::counted;
 use porchlight_store::EmbeddedStore;
 
 use crate::config::Config;
@@ -134,12 +135,6 @@ pub fn run(arguments: Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Formats a count with its noun, in the plural unless it is one.
-fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
 }
 
 /// Formats an error and its causes as one line. It skips a cause that an earlier text already
@@ -255,12 +250,5 @@ mod tests {
         assert_eq!(failed.unwrap_err().to_string(), "the work failed");
         let error = format!("{:#}", late.unwrap_err());
         assert!(error.contains("closed"), "{error}");
-    }
-
-    #[test]
-    fn a_single_thing_is_in_the_singular() {
-        assert_eq!(counted(0, "session"), "0 sessions");
-        assert_eq!(counted(1, "later erasure"), "1 later erasure");
-        assert_eq!(counted(2, "row"), "2 rows");
     }
 }

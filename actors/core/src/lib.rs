@@ -18,6 +18,7 @@ pub mod mark;
 pub mod ownership;
 mod parameters;
 pub mod path;
+pub mod plural;
 pub mod privacy;
 pub mod recorder;
 pub mod retention;

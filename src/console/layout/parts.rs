@@ -1,6 +1,7 @@
 //! Times, states and icons: the recurring parts of pages.
 
 use maud::{Markup, PreEscaped, html};
+use porchlight_core::plural;
 use porchlight_ports::DeliveryStatus;
 use porchlight_schema::time::{DAY_MS, HOUR_MS, TimestampMs};
 
@@ -168,8 +169,7 @@ pub(crate) fn thousands(count: usize) -> String {
 
 /// Formats a count with its noun, in the plural unless it is one.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", thousands(count))
+    format!("{} {}", thousands(count), plural::noun(count as u64, noun))
 }
 
 /// Renders the placeholder for an empty list.

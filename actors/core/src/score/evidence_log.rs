@@ -14,12 +14,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     thousandths / 1000.0 + 0.0
 }
 
-/// Formats a count of things, such as `1 gate` or `2 gates`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
 /// The text of a piece of evidence: the observation, and its possible innocent explanation.
 #[derive(Debug, Clone)]
 pub(crate) struct EvidenceText {

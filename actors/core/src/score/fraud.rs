@@ -20,12 +20,13 @@ use porchlight_schema::sample::SystemName;
 
 use super::Findings;
 use super::doorstep::Vertical;
-use super::evidence_log::{EvidenceLog, EvidenceText, Span, counted, rounded};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::fraud as weights;
 use super::place::DropOffSource;
 use super::scoring_context::{ScoringContext, recorded_fixes};
 
+use crate::plural::counted;
 use crate::score::parameters::fraud::signals::{
     MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL, WALKED_SEC_MIN,
 };
@@ -329,7 +330,7 @@ fn clock_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     };
     let text = format!(
         "The phone's clock was changed {} during the session.",
-        counted(times.len(), "time")
+        counted(times.len() as u64, "time")
     );
     let text = EvidenceText::new(
         text,

@@ -4,11 +4,12 @@ use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
 use super::climb::elevator;
-use super::evidence_log::{EvidenceLog, EvidenceText, Span, counted, rounded};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::friction as weights;
 use super::place::Places;
 use super::scoring_context::ScoringContext;
+use crate::plural::counted;
 
 /// Computes `1 − e^(−value / scale)`, so that the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
@@ -118,7 +119,7 @@ fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut Friction
     );
     let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
     let span = gates.first().map(|event| ctx.span_of(event));
-    let text = format!("{} on the way.", counted(gates.len(), "gate"));
+    let text = format!("{} on the way.", counted(gates.len() as u64, "gate"));
     total.add(
         "gates",
         points,
@@ -197,7 +198,7 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "stairs",
         points,
         None,
-        format!("{} climbed on stairs.", counted(floors as usize, "floor")),
+        format!("{} climbed on stairs.", counted(floors.into(), "floor")),
         "Storeys differ in height between buildings.",
     );
     let rides = elevator::rides(ctx, places)
@@ -208,7 +209,10 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "elevator",
         points,
         None,
-        format!("{} before the drop-off.", counted(rides, "elevator ride")),
+        format!(
+            "{} before the drop-off.",
+            counted(rides as u64, "elevator ride")
+        ),
         "Standing on an escalator looks the same.",
     );
 }

@@ -2,7 +2,8 @@
 //! change.
 
 use super::{Group, Signal, body, doppler, noise};
-use crate::score::evidence_log::{EvidenceText, counted};
+use crate::plural::counted;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::jumps::{Jump, distinct};
 use crate::score::parameters::fraud::kinematics::{
     CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M, ONE_MOVE_MS,
@@ -48,7 +49,7 @@ fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let (first, last) = (*times.first()?, *times.last()?);
     let text = format!(
         "The position jumped {} farther than its accuracy or any vehicle can explain.",
-        counted(times.len(), "time")
+        counted(times.len() as u64, "time")
     );
     let text = EvidenceText::new(text, "A GPS that misjudged its own accuracy.");
     Some(Signal {
