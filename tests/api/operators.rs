@@ -13,6 +13,7 @@ use porchlight::ops::token::TokenFile;
 use porchlight::ops::{OpsState, configure};
 use porchlight_http::middleware::plain_edge;
 use porchlight_keys::CreateKeyRequest;
+use porchlight_support::free_address::free_address;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -253,11 +254,7 @@ async fn a_stopped_server_is_not_contacted() {
         std::env::temp_dir().join(format!("porchlight-gone-{}", std::process::id()));
     assert!(OpsClient::of(&config).unwrap().is_none());
     std::fs::create_dir_all(&config.store.path).unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let _left_behind = TokenFile::write(&config.store.path, free).unwrap();
+    let _left_behind = TokenFile::write(&config.store.path, free_address()).unwrap();
     assert!(OpsClient::of(&config).unwrap().is_none());
     std::fs::remove_dir_all(&config.store.path).unwrap();
 }
