@@ -38,7 +38,7 @@ crate::parameters::table! {
         /// The log-odds of gait by the phone's step counter if it has risen recently.
         STEPS_LOG_ODDS: f32 = 0.6;
         /// The log-odds of gait if the counter has not risen recently. Counters run up to 10 s late
-        /// (research 2), so both values are small compared with acceleration.
+        /// (sources: phones), so both values are small compared with acceleration.
         STEPS_SILENT_LOG_ODDS: f32 = -0.4;
         /// The longest time for which a rise of the counter counts as recent.
         STEPS_WITHIN_MS: u32 = 4_000;
@@ -51,11 +51,11 @@ crate::parameters::table! {
         /// counter that waits 2 to 10 s before each report sometimes reports twice within 4 s.
         STEPS_PROMPT_MIN: u8 = 2;
         /// The lowest rate of steps on a walk without pauses, per second. Slow walkers take 1.3
-        /// (research 2).
+        /// (sources: walking).
         STEPS_WALK_HZ_MIN: f32 = 1.0;
         /// The consecutive seconds without a rise that show that a counter reports each second.
         STEPS_IDLE_SEC_MIN: u8 = 3;
-        /// The longest delay of a step counter, seconds (Android: up to 10 s, research 2).
+        /// The longest delay of a step counter, seconds (up to 10 s, sources: phones).
         COUNTER_LAG_SEC_MAX: usize = 10;
         /// The number of seconds by which another delay must agree better with the speed over
         /// ground to replace the one in use: three clear boundaries of a walk at one second each.
@@ -81,7 +81,7 @@ crate::parameters::table! {
         /// The maximum log-odds that one second of swing contributes.
         CLIMB_SWING_MAX: f32 = 1.0;
         /// The log-odds of the phone's recogniser at full confidence. It lags by tens of seconds
-        /// (research 2), so it is a hint.
+        /// (sources: phones), so it is a hint.
         ACTIVITY_WEIGHT: f32 = 0.3;
     }
 
@@ -91,7 +91,7 @@ crate::parameters::table! {
         /// Standard Atmosphere.
         SCALE_HEIGHT_M: f32 = 8_434.0;
         /// The height change in one second above which no person moves out of rest, metres: most
-        /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (research 2.5).
+        /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (sources: elevators).
         HEIGHT_LEAP_M: f32 = 6.0;
         /// The largest height change in one second that is possible for a person, metres: the
         /// elevators of the Burj Khalifa run 10 m/s, with 20 % for the noise of pressure.
@@ -100,7 +100,7 @@ crate::parameters::table! {
         /// the noise of a barometer, and less than a cabin gains in the two seconds before it runs
         /// 6 m/s.
         HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
-        /// The longest silence of the barometer across which heights are compared (research 6.3).
+        /// The longest silence of the barometer across which heights are compared (sources: phones).
         HEIGHT_GAP_MS: u32 = 20_000;
         /// The distance from a whole hectopascal up to which a reading counts as whole.
         WHOLE_HPA: f32 = 0.002;
@@ -130,7 +130,7 @@ crate::parameters::table! {
         /// The number of consecutive seconds for which a push may raise the spread.
         RIDE_LOUD_SEC_MAX: u8 = 2;
         /// The deviation from the value at rest below which all is noise, m/s² (elevators: 0.3 to
-        /// 1.5, research 2.5).
+        /// 1.5, sources: elevators).
         RIDE_DEAD_MPS2: f32 = 0.09;
         /// The weight of a quiet second in the value at rest.
         RIDE_BASE_NEW: f32 = 0.15;
@@ -139,7 +139,7 @@ crate::parameters::table! {
         /// The deviation from the value at rest that is a push while that value settles, m/s²:
         /// twice the change by another grip.
         RIDE_SETTLE_MPS2: f32 = 0.3;
-        /// The longest push: at 1 m/s² (research 2.5) it would give 7 m/s.
+        /// The longest push: at 1 m/s² (sources: elevators) it would give 7 m/s.
         RIDE_PUSH_MS_MAX: u32 = 7_000;
         /// The share of the speed after the first push at which a ride has ended.
         RIDE_STOPPED_SHARE: f32 = 0.45;
@@ -199,7 +199,7 @@ crate::parameters::table! {
         /// The maximum log-odds that the positions of one second contribute to gait.
         GAIT_BY_POSITION_MAX: f32 = 0.8;
         /// The radius within which a phone at rest strays during [`REST_BASELINE_MS`], metres
-        /// (research 2.2: max(8 m, 1.5 times the accuracy)).
+        /// (sources: stops).
         REST_RADIUS_M: f32 = 8.0;
     }
 
@@ -218,14 +218,14 @@ crate::parameters::table! {
         /// and half a staircase in the hand of a slow walker (measured in a museum: 0.16 to 0.24
         /// m/s on flights of 1.2 to 1.7 m).
         WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
-        /// The slowest vertical speed on stairs, m/s (research 2.0: 0.2 to 0.35; with a turn on
+        /// The slowest vertical speed on stairs, m/s (sources: stairs, 0.2 to 0.35; with a turn on
         /// each landing less).
         CLIMB_SLOW_MPS: f32 = 0.15;
         /// The fastest vertical speed on stairs, m/s.
         CLIMB_FAST_MPS: f32 = 0.60;
         /// The scale on which another vertical speed counts against stairs, m/s.
         CLIMB_SPREAD_MPS: f32 = 0.09;
-        /// The vertical speed of a slow elevator, m/s (research 2.5: hydraulic ones 0.15 to 0.3).
+        /// The vertical speed of a slow elevator, m/s (sources: elevators, hydraulic ones 0.15 to 0.3).
         RIDE_MPS: f32 = 0.22;
         /// The speed below which stairs are more likely where no body is measured, m/s: the slowest
         /// traction elevators run 0.63.
@@ -265,7 +265,7 @@ crate::parameters::table! {
         /// The number of consecutive fixes at [`SHAKEN_MPS`] that show a vehicle.
         SHAKEN_FIXES: u8 = 3;
         /// The time without a rise after which the step counter is silent: counters run up to 10 s
-        /// late (research 2).
+        /// late (sources: phones).
         SHAKEN_SILENT_MS: u32 = 10_000;
         /// The time for which a fix at [`SHAKEN_MPS`] counts.
         SHAKEN_HOLDS_MS: u32 = 15_000;
@@ -310,7 +310,7 @@ crate::parameters::table! {
         /// steps.
         CLIMB_BY_STRIDE_MS_MIN: u32 = 8_000;
         /// The smallest height of a climb that is an event, metres: half a storey of a dwelling
-        /// (research 2.4).
+        /// (sources: stairs).
         CLIMB_HEIGHT_M_MIN: f32 = 1.5;
         /// The height from which the direction of a climb is clear, metres: four steps, or the
         /// noise of pressure.
@@ -322,7 +322,7 @@ crate::parameters::table! {
         RIDE_HEIGHT_M_MIN: f32 = 1.8;
         /// The smallest height of a ride where the body is measured and no push was felt, metres.
         /// Phones that reduce their motion smooth it away, and only a storm moves the air of a
-        /// building by a storey (research 2.0: drift of 0.1 hPa in 10 min).
+        /// building by a storey (sources: phones, drift of 0.1 hPa in 10 min).
         RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
         /// The smallest height of a ride where the phone keeps seeing the sky and no push was felt,
         /// metres. In a cabin it does not (of 37 rides in New York the best fix in one was of 50
@@ -340,13 +340,13 @@ crate::parameters::table! {
         /// The longest time from walking into the cabin to a ride by acceleration alone. A vehicle
         /// goes over bumps for longer.
         CAME_ON_FOOT_MS_MAX: u32 = 120_000;
-        /// The time to the first fix under open sky with some margin (research 2.0: 5 s for a warm
+        /// The time to the first fix under open sky with some margin (sources: phones, 5 s for a warm
         /// receiver). A session that begins in a vehicle shows no speed until then.
         FIRST_FIX_MS: u32 = 20_000;
         /// The time to the first fix of a cold receiver, for which the decoder waits (GPS interface
         /// specification: the orbit data of a satellite are sent each 30 s).
         COLD_FIX_MS: u32 = 30_000;
-        /// The longest stop at an intermediate floor that belongs to the ride (research 2.5).
+        /// The longest stop at an intermediate floor that belongs to the ride (sources: elevators).
         DOOR_STOP_MS_MAX: u32 = 25_000;
         /// The shortest drive that is an event.
         DRIVE_MS_MIN: u32 = 8_000;
@@ -440,7 +440,7 @@ crate::parameters::table! {
         SWAY_NEW: f32 = 0.05;
     }
 
-    /// The path that the courier walks back (contract 4, research 2.3).
+    /// The path that the courier walks back (contract 4; sources: backtracking).
     pub(crate) mod backtracking {
         /// The distance between two crumbs of the path, metres.
         CRUMB_M: f32 = 5.0;

@@ -21,7 +21,7 @@ crate::parameters::table! {
     }
 
     /// Gates, in log-odds unless the name says otherwise. The values are judgement until labelled
-    /// recordings exist (research 2.6).
+    /// recordings exist (sources: gates).
     pub(super) mod gate {
         /// The shortest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MIN: u32 = 3_000;
@@ -79,7 +79,7 @@ crate::parameters::table! {
         /// open doors, 3 s to close them, and some seconds to choose the floor.
         GATE_IN_CABIN_MS: u32 = 12_000;
         /// The time from the pause to the decision: the position decays some seconds behind a door
-        /// (research 3: 12 s).
+        /// (sources: entrances and doors, 12 s).
         GATE_DECIDE_MS: u32 = 20_000;
         /// The time after a pause within which a rest a few steps from it may be a ride that only
         /// acceleration shows, and that is known when it ends: the doors, and 14 floors of 3 m at
@@ -94,7 +94,7 @@ crate::parameters::table! {
         /// The distance that counts as at a known gate, in metres, or the fix's accuracy if that is
         /// larger.
         GATE_KNOWN_M: f32 = 15.0;
-        /// The minimum pressure leap of a door, as height: 5 Pa (research 2.6) are 0.42 m; half of
+        /// The minimum pressure leap of a door, as height: 5 Pa (sources: gates) are 0.42 m; half of
         /// it shows in the mean of a second.
         GATE_SWING_M: f32 = 0.25;
         /// A pressure leap must be this many times the usual noise.
@@ -202,7 +202,7 @@ crate::parameters::table! {
         /// Ways shorter than this have no direction, in metres.
         GATE_LEG_M: f32 = 8.0;
         /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6
-        /// (research 2.6).
+        /// (sources: gates).
         GATE_CAP_LOG_ODDS: f32 = 0.405;
     }
     /// Starts of vehicles, by the receiver's speed.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::geo::Place;
 
-/// The number of crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
+/// The number of crumbs kept: 64 of 5 m are 320 m of path (sources: backtracking).
 const CRUMBS: usize = 64;
 /// The number of crumbs that are skipped in one step if none of them is near.
 const LANES: usize = 8;

@@ -322,7 +322,7 @@ impl Pause {
         if self.is_at_vehicle() {
             log_odds += GATE_AT_VEHICLE_LOG_ODDS;
         }
-        // Without a door's pressure or a known gate the result is uncertain (research 2.6).
+        // Without a door's pressure or a known gate the result is uncertain (sources: gates).
         if is_known || self.has_swing {
             log_odds
         } else {

@@ -23,7 +23,7 @@ crate::parameters::table! {
         STEEP_M: f32 = 2.8;
         /// The time for [`STEEP_M`].
         STEEP_MS: u32 = 20_000;
-        /// The highest speed on stairs, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
+        /// The highest speed on stairs, m/s (sources: stairs, 0.2 to 0.35, the quickest half a metre).
         STAIRS_MPS: f32 = 0.5;
         /// The least confidence at which an event counts.
         CONFIDENCE_MIN: f64 = 0.4;
@@ -125,7 +125,7 @@ crate::parameters::table! {
         /// The time around an instant from which its level is taken.
         EDGE_MS: u32 = 2_000;
         /// The fastest pace on such stairs, m/s: a step of 0.7 m a second, while a walk on the
-        /// level has 1.5 steps a second and more (research 2.0).
+        /// level has 1.5 steps a second and more (sources: walking).
         PACE_MPS: f32 = 0.8;
         /// The least rise, m/s: the slowest rate at which stairs are detected is three times this.
         RISE_MPS: f32 = 0.05;
@@ -182,14 +182,14 @@ crate::parameters::table! {
     pub(crate) mod landings {
         /// The greatest noise of one second's height at which landings are counted, metres. A
         /// landing of 2 s lacks 0.6 m of height at 0.3 m/s, which is six times this noise. Phones
-        /// have 0.026 m (median) to 0.085 m (95th percentile, research 2.0).
+        /// have 0.026 m (median) to 0.085 m (95th percentile, sources: phones).
         NOISE_M_MAX: f32 = 0.1;
         /// The variation of the rate of steady climbing, m/s: a third of a step each second.
         STRIDE_SIGMA_MPS: f32 = 0.05;
         /// The quantile of the slopes that is the rate of the flights: landings take less than half
         /// of the time.
         RATE_SHARE: f32 = 0.7;
-        /// The slowest rate of a flight, m/s (research 2.0: 0.2 to 0.35).
+        /// The slowest rate of a flight, m/s (sources: stairs, 0.2 to 0.35).
         RATE_MPS_MIN: f32 = 0.12;
         /// The cost of a change between flight and landing, in log-likelihood: two changes weigh as
         /// much as one second of a clear landing.
@@ -327,7 +327,7 @@ crate::parameters::table! {
         NEAR_ACCURACY_M: f32 = 100.0;
         /// The least time near the address; a shorter one is passing by.
         NEAR_MS_MIN: u32 = 10_000;
-        /// The least duration of a session that shows anything (research 5).
+        /// The least duration of a session that shows anything (sources: trust).
         SESSION_MS_MIN: u32 = 20_000;
         /// The silence that interrupts a stream, anywhere (contract 5).
         SILENCE_MS: u32 = 30_000;
@@ -336,7 +336,7 @@ crate::parameters::table! {
         /// The time before and after the drop-off that counts as around it.
         AROUND_MS: u32 = 30_000;
         /// The longest walk from the entrance to the drop-off that counts as near the entrance
-        /// (research 3).
+        /// (sources: entrances and doors).
         LOBBY_M: f32 = 30.0;
         /// The least height that counts as gained.
         LEVEL_M: f32 = 1.6;
@@ -358,7 +358,7 @@ crate::parameters::table! {
         SILENT_END_MS: u32 = 600_000;
         /// The length of a bin.
         BIN_MS: u32 = 5_000;
-        /// The time before the entrance and after the drop-off that is still critical (research 5).
+        /// The time before the entrance and after the drop-off that is still critical (sources: trust).
         CRITICAL_MARGIN_MS: u32 = 30_000;
         /// The critical time before the drop-off without an entrance: three minutes together with
         /// the margin.

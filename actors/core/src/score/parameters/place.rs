@@ -4,7 +4,7 @@
 crate::parameters::table! {
     /// Parameters of `score/place.rs`.
     pub(crate) mod drop_off {
-        /// A mark this close to a stay still belongs to it (research: 20 s).
+        /// A mark this close to a stay still belongs to it (sources: entrances and doors).
         MARK_NEAR_MS: u32 = 20_000;
         /// A mark on the stairs this soon after a stay upstairs belongs to it: the tap of a courier
         /// who already goes down (simulated: up to 4 s).
@@ -13,7 +13,7 @@ crate::parameters::table! {
         /// data in transit.
         CLOCKS_APART_MS: u32 = 60_000;
         /// A stay at the address within this time before the drop-off explains a tap after
-        /// departure (research 4: 5 min).
+        /// departure (sources: trust).
         LATE_TAP_MS: u32 = 300_000;
         /// A stay within this time after the drop-off explains a tap in the vehicle. Judgement:
         /// parking and a walk, with a stay.
@@ -28,8 +28,7 @@ crate::parameters::table! {
 
     /// Parameters of `score/place/entrance.rs`.
     pub(crate) mod entrance {
-        /// An accuracy worse than this on the way in indicates walls (research 8: chosen on the
-        /// recordings).
+        /// An accuracy worse than this on the way in indicates walls (sources: entrances and doors).
         WORSENED_M: f32 = 35.0;
         /// An accuracy this many times worse than usual also indicates walls, on phones that are
         /// usually exact.
