@@ -158,8 +158,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let attempts = attempts::count(&ctx, &places, &doorstep, outcome, &mut evidence);
     let friction_score = friction::score(&ctx, &places, &attempts, &mut evidence);
     let fraud = fraud::score(&ctx, &findings, &mut evidence);
-    doorstep.is_right &=
-        doorstep::are_positions_credible(doorstep.is_right, fraud.score, &mut evidence);
+    doorstep.withdraw_if_in_doubt(fraud.score, &mut evidence);
     let findings = Findings {
         places: &places,
         climb: &climb,

@@ -266,15 +266,13 @@ fn floor_difference(climb: &Climb) -> String {
     }
 }
 
-/// Returns whether the positions are credible enough to show the right door, and adds evidence if
-/// they are not.
-pub(crate) fn are_positions_credible(
-    is_right: bool,
-    fraud_score: f64,
-    evidence: &mut EvidenceLog,
-) -> bool {
-    let are_credible = fraud_score < DOUBT_SCORE;
-    if is_right && !are_credible {
+impl Doorstep {
+    /// Withdraws the right door, with evidence, if the fraud score puts the positions in doubt.
+    pub(crate) fn withdraw_if_in_doubt(&mut self, fraud_score: f64, evidence: &mut EvidenceLog) {
+        if !self.is_right || fraud_score < DOUBT_SCORE {
+            return;
+        }
+        self.is_right = false;
         let text = "The positions show the right door, but the positions themselves are in doubt.";
         let explanation =
             "The evidence of the fraud score says why, with the innocent explanations.";
@@ -286,5 +284,4 @@ pub(crate) fn are_positions_credible(
             EvidenceText::new(text, explanation),
         );
     }
-    are_credible
 }

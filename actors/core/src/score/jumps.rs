@@ -27,14 +27,14 @@ pub(crate) struct Jump {
 
 /// Returns the first fix of each new place. A phone that repeats its last fix has not necessarily
 /// stood still, so the time of the first one counts.
-pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
-    let mut distinct: Vec<Fix> = Vec::new();
+pub(crate) fn arrivals(fixes: &[Fix]) -> Vec<Fix> {
+    let mut arrivals: Vec<Fix> = Vec::new();
     for fix in fixes {
-        if distinct.last().is_none_or(|last| last.place != fix.place) {
-            distinct.push(*fix);
+        if arrivals.last().is_none_or(|last| last.place != fix.place) {
+            arrivals.push(*fix);
         }
     }
-    distinct
+    arrivals
 }
 
 /// Returns the accuracy of a fix by which a jump is judged, metres.
@@ -68,7 +68,7 @@ fn is_by_network(fix: &Fix) -> bool {
 
 /// Finds all jumps, in order.
 pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
-    let fixes = distinct(all);
+    let fixes = arrivals(all);
     let settled_ms = fixes
         .first()
         .map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));

@@ -4,7 +4,7 @@
 use super::{Group, Signal, body, doppler, noise};
 use crate::plural::counted;
 use crate::score::evidence_log::EvidenceText;
-use crate::score::jumps::{Jump, distinct};
+use crate::score::jumps::{Jump, arrivals};
 use crate::score::parameters::fraud::kinematics::{
     CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M, ONE_MOVE_MS,
 };
@@ -13,7 +13,7 @@ use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
 pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
-    let fixes = distinct(&ctx.fixes);
+    let fixes = arrivals(&ctx.fixes);
     let is_body_independent = body::is_independent(ctx);
     [
         jump_signal(ctx),

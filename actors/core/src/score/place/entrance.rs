@@ -163,7 +163,7 @@ fn decay_start_ms(
         .min()
         .or_else(|| mild().filter(|&t_ms| is_on_way(t_ms)).min())?;
     let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
-    let fixes = distinct(ctx, look_from_ms, began_ms.saturating_add(LAG_MS));
+    let fixes = without_repeats(ctx, look_from_ms, began_ms.saturating_add(LAG_MS));
     let worsened_m = worsened_m(ctx, look_from_ms);
     let worsened = fixes
         .iter()
@@ -387,7 +387,7 @@ fn is_usual_reception(ctx: &ScoringContext<'_>, good: (u32, u32), first_bad_ms: 
 }
 
 /// Returns the fixes without those that repeat the place and the accuracy of the one before.
-fn distinct(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
+fn without_repeats(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = Vec::new();
     for fix in ctx.fixes(from_ms, to_ms) {
         if fixes
@@ -431,7 +431,7 @@ fn known_entrance_ms(ctx: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> O
         .entrance
         .map(|learned| ctx.input.context.frame.place(learned.point));
     let entrance: Place = ctx.input.context.entrance.or(learned)?;
-    let passed = distinct(ctx, from_ms, until_ms.saturating_add(1))
+    let passed = without_repeats(ctx, from_ms, until_ms.saturating_add(1))
         .into_iter()
         .map(|fix| (fix.place.distance_m(entrance), fix))
         .filter(|(distance_m, fix)| *distance_m <= PASSED_M + fix.accuracy_m.min(WORSENED_M) / 2.0);
