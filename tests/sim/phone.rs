@@ -263,8 +263,13 @@ async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Ve
         .ok_or(Repeat)?;
     match state {
         _ if after.end.is_some() => Ok(None),
-        InsightState::Processing { events, .. } => Ok(Some(events)),
-        InsightState::Scored(_) => Err(Repeat),
+        // An answer with an age is from a snapshot, which may be older than the answer before.
+        InsightState::Processing {
+            events,
+            age_sec: None,
+            ..
+        } => Ok(Some(events)),
+        InsightState::Processing { .. } | InsightState::Scored(_) => Err(Repeat),
     }
 }
 

@@ -38,6 +38,7 @@ use crate::scoring::ScoringPool;
 use crate::session::SessionHandle;
 use crate::shards::OwnShards;
 
+pub(crate) use actors::AskError;
 pub(crate) use admission::{Admission, Counted};
 pub use admission::{AdmitError, Permit};
 use arbiters::SessionArbiters;

@@ -295,9 +295,9 @@ impl Service {
             changed_at,
             age_sec,
         } = self.live_anywhere(row).await?;
-        // The session was scored during this request, and its actor is gone with its state.
-        if row.end.is_some()
-            && events.is_empty()
+        // The session may have been scored during this request. Its actor is gone with its state.
+        if events.is_empty()
+            && (row.end.is_some() || self.registry().handle(session_id).is_none())
             && let Some(stored) = self.store().insight(session_id).await?
         {
             return Ok(InsightState::Scored(Box::new(stored)));

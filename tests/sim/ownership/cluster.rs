@@ -339,7 +339,11 @@ impl Cluster {
             ..
         } = &input
         {
-            self.nodes[node].member = Some(member.clone());
+            // The answer to a claim may arrive after the node has joined again.
+            let known = &mut self.nodes[node].member;
+            if known.as_ref().is_none_or(|known| known < member) {
+                *known = Some(member.clone());
+            }
         }
         let Some(machine) = &mut self.nodes[node].machine else {
             return;

@@ -36,18 +36,22 @@ pub enum AskError {
     /// The actor is busy or restarts.
     #[error("the session's actor did not answer in time")]
     TimedOut,
+    /// This node is done with the session: it was scored or erased, or its shard was released or
+    /// lost.
+    #[error("the session's actor has stopped for good")]
+    Finished,
     /// The node stops, and its actors have written their snapshots.
     #[error("the session's actor has stopped with its node")]
     Stopped,
 }
 
 impl From<AskError> for PeerError {
-    /// A node that stops releases its sessions, so the caller reads the snapshot that the actor
-    /// wrote.
+    /// A node that stops or is done with a session releases it, so the caller reads the snapshot
+    /// that the actor wrote.
     fn from(error: AskError) -> Self {
         match error {
             AskError::TimedOut => Self::Unreachable,
-            AskError::Stopped => Self::NotOwner,
+            AskError::Stopped | AskError::Finished => Self::NotOwner,
         }
     }
 }
@@ -88,12 +92,16 @@ impl Registry {
         );
     }
 
-    /// Returns the session's actor, and starts it if necessary.
+    /// Returns the session's actor, and starts it if necessary. Returns `None` if this node is done
+    /// with the session, or does not act for it.
     pub(super) fn actor_in(
         &self,
         slot: &mut Slot,
         handle: &Arc<SessionHandle>,
     ) -> Option<Addr<SessionActor>> {
+        if slot.is_finished {
+            return None;
+        }
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
@@ -169,6 +177,9 @@ impl Registry {
                 }
                 if self.is_draining() {
                     return Err(AskError::Stopped);
+                }
+                if handle.slot().is_finished {
+                    return Err(AskError::Finished);
                 }
                 tokio::time::sleep(READ_RETRY_DELAY).await;
             }

@@ -113,7 +113,7 @@ impl Registry {
     ) {
         {
             let mut slot = handle.slot();
-            if slot.actor.is_none() && !slot.is_restarting {
+            if slot.actor.is_none() && !slot.is_restarting && !slot.is_finished {
                 slot.passivated = passivated;
             }
         }

@@ -70,8 +70,8 @@ impl Registry {
         }
     }
 
-    /// Writes the state of every actor and every passivated state of these handles. Returns the
-    /// number of written states.
+    /// Writes the state of every actor and every passivated state of these handles, for which no
+    /// actor starts again. Returns the number of written states.
     pub(super) async fn drain_handles(&self, handles: &[Arc<SessionHandle>]) -> usize {
         let mut drained = 0;
         for handles in handles.chunks(CONCURRENT_DRAINS_MAX) {
@@ -82,6 +82,7 @@ impl Registry {
                     if slot.passivated.is_some() {
                         self.actor_in(&mut slot, handle);
                     }
+                    slot.is_finished = true;
                     slot.actor.take()
                 })
                 .map(|actor| actor.send(Drain));
@@ -118,10 +119,6 @@ impl Registry {
         if silent_ms < EVICT_AFTER_MS {
             // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
-            // If the shard was lost meanwhile, nothing else would stop the actor.
-            if self.handle(handle.session_id).is_none() {
-                self.drop_session(handle);
-            }
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use porchlight_schema::session::SessionEnd;
 
 use super::Service;
 use crate::journal;
-use crate::registry::Watch;
+use crate::registry::{AskError, Watch};
 use crate::yielding::Yielding;
 
 /// The state of a session's feed.
@@ -73,21 +73,25 @@ impl Service {
             return Ok(Some(FeedState::Live(changes.unwrap_or_default())));
         }
         let Some(handle) = registry.handle(session_id) else {
-            // Either the session ended just now and the store has its end, or this node acquired
-            // its shard just now and the caller asks again.
-            let row = self.find(session_id).await?;
-            return Ok(row.map(|row| {
-                row.end
-                    .map_or_else(|| FeedState::Live(Vec::new()), FeedState::Ended)
-            }));
+            return self.feed_without_actor(session_id).await;
         };
-        let changes = self
-            .registry()
-            .numbered_changes_since(&handle, number, limit)
-            .await;
-        changes
-            .map(|changes| Some(FeedState::Live(changes)))
-            .map_err(StoreError::unavailable)
+        let changes = registry.numbered_changes_since(&handle, number, limit);
+        match changes.await {
+            Ok(changes) => Ok(Some(FeedState::Live(changes))),
+            Err(AskError::Finished) => self.feed_without_actor(session_id).await,
+            Err(error) => Err(StoreError::unavailable(error)),
+        }
+    }
+
+    /// Returns the feed of a session that has no actor on this node. Either the session ended just
+    /// now and the store has its end, or this node acquired or lost its shard just now and the
+    /// caller asks again.
+    async fn feed_without_actor(&self, session_id: SessionId) -> StoreResult<Option<FeedState>> {
+        let row = self.find(session_id).await?;
+        Ok(row.map(|row| {
+            row.end
+                .map_or_else(|| FeedState::Live(Vec::new()), FeedState::Ended)
+        }))
     }
 
     /// Computes all changes of an ended session from the stored data. See [`Feed`].

@@ -12,7 +12,12 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
 use super::{Live, Service};
+use crate::registry::AskError;
 use crate::session::SessionHandle;
+
+/// The number of times that a read looks a session's handle up if this node is done with the handle
+/// before the actor answers.
+const LOOK_UPS_MAX: usize = 2;
 
 impl Service {
     /// Takes a batch that another node has made durable. Returns `false` if this node does not act
@@ -39,18 +44,28 @@ impl Service {
     ///
     /// See [`PeerError`].
     pub async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
-        let Some(handle) = self.own_handle(session_id).await? else {
-            // The session is scored, or no node has reconciled it since it ended.
-            return Ok(LiveAnswer {
-                events: Vec::new(),
-                changed_at: None,
-            });
-        };
-        let live = self.registry().events(&handle).await?;
-        Ok(LiveAnswer {
-            events: live.events,
-            changed_at: live.changed_at,
-        })
+        // The session may be scored, or move to another node and back, between the look-up of its
+        // handle and the question to its actor.
+        for _ in 0..LOOK_UPS_MAX {
+            let Some(handle) = self.own_handle(session_id).await? else {
+                // The session is scored, or no node has reconciled it since it ended.
+                return Ok(LiveAnswer {
+                    events: Vec::new(),
+                    changed_at: None,
+                });
+            };
+            match self.registry().events(&handle).await {
+                Err(AskError::Finished) => {}
+                Err(error) => return Err(error.into()),
+                Ok(live) => {
+                    return Ok(LiveAnswer {
+                        events: live.events,
+                        changed_at: live.changed_at,
+                    });
+                }
+            }
+        }
+        Err(PeerError::NotOwner)
     }
 
     /// Returns at most `limit` changes numbered `number` and up, of a session in progress that this

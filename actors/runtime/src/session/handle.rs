@@ -73,6 +73,10 @@ pub(crate) struct Adopted {
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) actor: Option<Addr<SessionActor>>,
+    /// Whether this node is done with the session: the session has its insight or is erased, or the
+    /// node has released or lost its shard. No actor starts for it again, even if a task still
+    /// holds the handle.
+    pub(crate) is_finished: bool,
     /// Whether the actor panicked and will be rebuilt. It will read batches that arrive meanwhile
     /// from the journal.
     pub(crate) is_restarting: bool,
@@ -204,9 +208,11 @@ impl SessionHandle {
         }
     }
 
-    /// Stops the session's actor, which writes nothing, and drops its passivated state.
+    /// Stops the session's actor for good. The actor writes nothing, and its passivated state is
+    /// dropped.
     pub(crate) fn finish(&self, reason: StopReason) {
         let mut slot = self.slot();
+        slot.is_finished = true;
         slot.passivated = None;
         if let Some(actor) = slot.actor.take() {
             send_finish(&actor, reason);
