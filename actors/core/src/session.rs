@@ -98,6 +98,7 @@ impl SessionMachine {
         self.skipped = skipped.filter(|&(_, last)| last >= next_seq).collect();
         self.skipped.sort_unstable();
         self.quarantined = quarantined.filter(|&seq| seq >= next_seq).collect();
+        self.quarantined.sort_unstable();
         self.is_journal_read = false;
         self.pass_skipped_gaps();
     }
@@ -112,6 +113,8 @@ impl SessionMachine {
             self.record_beyond(seq, batch.t_max_ms());
             return self.next_step();
         }
+        // A gap may have been skipped over a quarantined batch.
+        self.quarantined.retain(|&quarantined| quarantined >= seq);
         if self.quarantined.first() == Some(&seq) {
             self.quarantined.remove(0);
         } else {
