@@ -94,6 +94,14 @@ fn missing_groups_are_found_unless_they_expired() {
         missing(2)
     );
     assert_eq!(verify(&groups[..2], noted), Err(Fault::Cut { expected: 3 }));
+    let mut renumbered = groups[1..].to_vec();
+    for group in &mut renumbered {
+        group.number -= 1;
+    }
+    assert_eq!(
+        verify(&renumbered, end(&renumbered)),
+        Err(Fault::NotFollowing { group: 0 })
+    );
     let mut later = Verifier::new(NOW.plus_ms(86_400_000), noted);
     later.check(&groups[1]).unwrap();
     later.check(&groups[2]).unwrap();

@@ -88,6 +88,12 @@ impl Verifier {
             None if number > 0 && group.previous_at > self.expired_until => {
                 return Err(Fault::MissingBefore { group: number });
             }
+            // No hash covers the number of a group, so a later group may claim to be the first.
+            None if number == 0
+                && (group.previous, group.previous_at) != (Head::EMPTY.hash, Head::EMPTY.at) =>
+            {
+                return Err(Fault::NotFollowing { group: number });
+            }
             None => {}
             Some(head) if head.next != number => {
                 return Err(Fault::MissingBefore { group: number });
