@@ -337,6 +337,8 @@ impl Writer {
         if before == SpaceLevel::Exhausted && level != SpaceLevel::Exhausted {
             self.engine.resume()?;
         }
+        // A purge that sees space waits for the workers of the engine, which now run.
+        self.disk.publish();
         if level == SpaceLevel::Plenty {
             return Ok(operations);
         }

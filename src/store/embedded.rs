@@ -124,6 +124,7 @@ impl EmbeddedStore {
         let io = |error| OpenError::Io(path.clone(), error);
         // The engine will write the content of the journals to tables again.
         let is_full = disk.measure(journals_bytes(&path)) == SpaceLevel::Exhausted;
+        disk.publish();
         let background = if is_full && Self::exists_at(&path) {
             Background::Dormant
         } else {
@@ -412,6 +413,8 @@ mod tests {
         assert!(matches!(put(&store, 2), Err(StoreError::Full)));
         let service = store.committer().write(|_| Ok(()));
         assert!(matches!(runtime.block_on(service), Err(StoreError::Full)));
+        let purge = porchlight_ports::Erasure::purge(&store);
+        assert!(matches!(runtime.block_on(purge), Err(StoreError::Full)));
         assert_eq!(group(), before, "nothing was written");
 
         free_bytes.store(1 << 29, Ordering::Relaxed);

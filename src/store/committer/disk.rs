@@ -77,13 +77,18 @@ impl Disk {
         self.shared.clone()
     }
 
+    /// Shows the level of the last measurement to other threads.
+    pub(crate) fn publish(&self) {
+        self.shared.set(self.level());
+    }
+
     /// Returns whether the last measurement leaves room for a write.
     pub(super) fn accepts(&self, origin: WriteOrigin) -> bool {
         self.level().accepts(origin)
     }
 
     /// Measures the disk unless that was done moments ago. A disk that cannot be measured keeps its
-    /// level.
+    /// level. Other threads see the new level after [`Disk::publish`].
     pub(crate) fn measure(&mut self, unflushed_bytes: u64) -> SpaceLevel {
         let now = Instant::now();
         let is_recent = |at: Instant| now.duration_since(at) < MEASURE_INTERVAL;
@@ -96,7 +101,6 @@ impl Disk {
         };
         let before = self.level();
         let level = self.space.measure(usage, unflushed_bytes);
-        self.shared.set(level);
         if level != before {
             let free_bytes = usage.free_bytes;
             match level {

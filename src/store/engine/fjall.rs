@@ -235,8 +235,10 @@ impl FjallEngine {
             let snapshot = opened.database.snapshot();
             at_snapshot();
             for space in Space::ALL {
-                for row in snapshot.iter(opened.keyspace(space)) {
-                    let (key, value) = row.into_inner().map_err(EngineError::from)?;
+                let mut rows = snapshot.iter(opened.keyspace(space));
+                while let Some((key, value)) =
+                    read(|| rows.next().map(|row| row.into_inner()).transpose())?
+                {
                     visit(space, &key, &value)?;
                 }
             }

@@ -127,8 +127,13 @@ impl<E: Engine> Erasure for LocalStore<E> {
 
     async fn purge(&self) -> StoreResult<()> {
         self.committer.check_open()?;
-        // The files are rewritten before the old ones are removed.
-        if self.committer.space() != SpaceLevel::Plenty && self.engine.rewrites_in_purge() {
+        // A purge may write a few rows. The files are rewritten before the old ones are removed.
+        let has_space = match self.committer.space() {
+            SpaceLevel::Plenty => true,
+            SpaceLevel::Low => !self.engine.rewrites_in_purge(),
+            SpaceLevel::Exhausted => false,
+        };
+        if !has_space {
             return Err(StoreError::Full);
         }
         let engine = Arc::clone(&self.engine);
