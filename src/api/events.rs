@@ -29,11 +29,14 @@ use porchlight_core::privacy::SessionAccess;
 use porchlight_http::State;
 use porchlight_http::auth::PresentedCredential;
 use porchlight_http::connections::ConnectionPermit;
+use porchlight_http::observe::on_problem;
 use porchlight_http::problem::{Code, Problem, share_exceeded};
 use porchlight_http::request_context::RequestContext;
+use porchlight_http::request_id::RequestId;
+use porchlight_observe::http::Route;
 use porchlight_observe::shares::Share;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
-use porchlight_ports::{SessionRow, StoreResult};
+use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::limits::{EVENTS_COMMENT_MS, EVENTS_PIECE_MESSAGES_MAX};
 use porchlight_schema::session::Tenant;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -221,12 +224,16 @@ impl EventStream {
     /// Returns an error if the session was removed, and if the store is unavailable: then the
     /// client reconnects and gets an error.
     async fn write_pending(&mut self, out: &mut Vec<u8>) -> Result<(), StreamEnd> {
-        let gone = |_| StreamEnd::Gone;
+        let failed = |error: StoreError| {
+            let problem = Problem::from(error);
+            on_problem(&problem, &RequestId::own(), Route::SessionEvents.as_str());
+            StreamEnd::Failed
+        };
         let session_id = self.row.start.session_id;
         if self.ended.is_none() {
             let service = &self.state.service;
             let feed = service.feed(session_id, self.last_sent, EVENTS_PIECE_MESSAGES_MAX);
-            match feed.await.map_err(gone)? {
+            match feed.await.map_err(failed)? {
                 Some(FeedState::Live(changes)) => {
                     changes
                         .iter()
@@ -236,7 +243,7 @@ impl EventStream {
                 Some(FeedState::Ended(end)) => {
                     self.row.end = Some(end);
                     let all = service.feed_of_ended(&self.row, &end).await;
-                    self.ended = Some(Ended::of(all.map_err(gone)?, self.last_sent));
+                    self.ended = Some(Ended::of(all.map_err(failed)?, self.last_sent));
                 }
                 // The session was removed.
                 None => return Err(StreamEnd::Finished),
@@ -251,7 +258,7 @@ impl EventStream {
             .iter()
             .for_each(|change| self.write_change(change, out));
         if out.is_empty() {
-            self.write_end(out).await.map_err(gone)?;
+            self.write_end(out).await.map_err(failed)?;
         }
         Ok(())
     }

@@ -79,8 +79,9 @@ impl RequestContext {
         self.state.count(&caller, &self.http)?;
         if let Caller::Key(record) = &caller {
             permission::check(record, &self.http)?;
-            audit::begin_with_key(&self.http, service, record).await?;
+            // A request that waits for room in the audit log holds a permit of its tenant.
             self.count_request(&service.usage(record.tenant))?;
+            audit::begin_with_key(&self.http, service, record).await?;
         }
         Ok(caller)
     }

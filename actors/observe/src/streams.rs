@@ -42,6 +42,8 @@ label! {
         /// The peer broke a rule, for example with a message that is too large or a revoked
         /// credential.
         Policy = "policy",
+        /// The store failed, or its data are damaged.
+        Failed = "failed",
         /// The node is stopping.
         Draining = "draining",
         /// Refused: the maximum number of streams is open.
