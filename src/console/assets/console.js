@@ -102,11 +102,20 @@ function followSession(root) {
     freshness.textContent = text;
     title.toggleAttribute("data-stale", isStale);
   };
-  stream = new EventSource(title.dataset.live);
+  const own = stream = new EventSource(title.dataset.live);
   stream.addEventListener("open", () => showState("live", false));
   stream.addEventListener("changed", () => refresh());
   stream.addEventListener("end", () => { stream.close(); refresh(); });
-  stream.onerror = () => showState("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
+  stream.onerror = () => {
+    showState("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
+    // A browser gives up after an answer other than 200, such as 429 or one of a proxy while the server restarts.
+    if (own.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => {
+      if (stream !== own) return;
+      refresh();
+      followSession(document.querySelector("main"));
+    }, 5000);
+  };
 }
 
 // Shows the moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
