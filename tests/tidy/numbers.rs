@@ -1,5 +1,5 @@
-//! Checks that the numbers of scoring are in its tables of parameters, whose content determines the
-//! version stored with each insight.
+//! Checks that the numbers of detection and scoring are in their tables of parameters, whose content
+//! determines the version stored with each insight.
 
 use crate::{files, none};
 
@@ -11,7 +11,7 @@ const TRIVIAL: [f64; 8] = [0.0, 0.5, 1.0, 2.0, 60.0, 100.0, 1_000.0, 60_000.0];
 /// the whole file.
 type Exemption = (&'static str, &'static str, &'static str);
 
-const EXEMPT: [Exemption; 10] = [
+const EXEMPT: &[Exemption] = &[
     (
         "floors/climb.rs",
         "",
@@ -62,6 +62,71 @@ const EXEMPT: [Exemption; 10] = [
         "_m * 10.0",
         "a metre has ten decimetres",
     ),
+    ("detect/backtracking.rs", "deg", "a circle has 360 degrees"),
+    (
+        "backtracking/trail.rs",
+        "255.0 / 360.0",
+        "stores a course in 255 parts of the circle",
+    ),
+    (
+        "backtracking/trail.rs",
+        "(64..=191)",
+        "a right angle is a quarter of 255 parts",
+    ),
+    (
+        "backtracking/trail.rs",
+        "near_m * 1.001",
+        "leaves a thousandth for rounding",
+    ),
+    (
+        "backtracking/trail.rs",
+        "trailing_zeros()",
+        "a byte has eight bits",
+    ),
+    (
+        "detect/decode.rs",
+        "IMPOSSIBLE",
+        "exceeds every sum of costs",
+    ),
+    (
+        "detect/decode.rs",
+        "ROUNDING",
+        "exceeds every error of rounding",
+    ),
+    (
+        "detect/decode.rs",
+        "state & 7",
+        "packs states of three bits",
+    ),
+    (
+        "detect/decode.rs",
+        "walk << 3",
+        "packs states of three bits",
+    ),
+    ("detect/decode.rs", "0_u8, 1, 2, 3, 4", "numbers the states"),
+    ("detect/frame.rs", "64.0", "stores evidence in 64ths"),
+    ("detect/gate.rs", "wait_ms + 500", "rounds to seconds"),
+    (
+        "gps/usual.rs",
+        "0.999 * ",
+        "leaves a thousandth for rounding",
+    ),
+    (
+        "detect/movement.rs",
+        "place",
+        "a missing second lies between two others",
+    ),
+    (
+        "detect/position.rs",
+        "0.99 * ",
+        "leaves a hundredth for rounding",
+    ),
+    (
+        "detect/slope.rs",
+        "",
+        "holds sums and polynomials over equidistant seconds",
+    ),
+    ("detect/tally.rs", "const BITS", "numbers bits"),
 ];
 
 /// Returns the code of a file, line by line, without comments, texts, attributes and the tests at
@@ -154,13 +219,23 @@ fn value(number: &str) -> Option<f64> {
     plain.trim_end_matches('e').parse().ok()
 }
 
+/// Returns whether a line declares the size or the layout of memory, which the detectors keep beside
+/// the code that uses it.
+fn is_size(file: &str, line: &str) -> bool {
+    let is_integer = |kind: &str| line.contains(&format!(": {kind} = "));
+    file.contains("/detect/")
+        && line.contains("const ")
+        && ["usize", "u16", "u32"].into_iter().any(is_integer)
+}
+
 #[test]
-fn scoring_has_no_numbers_outside_its_tables() {
+fn detection_and_scoring_have_no_numbers_outside_their_tables() {
     let is_exempt = |file: &str, line: &str| {
         let mut exempt = EXEMPT.iter();
         exempt.any(|(ending, part, _)| file.ends_with(ending) && line.contains(part))
     };
-    let sources = files(&["actors/core/src/score", "actors/core/src/floors"], ".rs");
+    let folders = ["detect", "score", "floors"].map(|name| format!("actors/core/src/{name}"));
+    let sources = files(&folders.each_ref().map(String::as_str), ".rs");
     let scanned = sources
         .iter()
         .filter(|(file, _)| !file.contains("parameters") && !file.contains("/tests"));
@@ -168,12 +243,16 @@ fn scoring_has_no_numbers_outside_its_tables() {
     for (file, text) in scanned {
         for (number, line) in code_lines(text).iter().enumerate() {
             let is_trivial = |value: &f64| TRIVIAL.iter().any(|one| (one - value).abs() < 1e-9);
-            if !numbers(line).iter().all(is_trivial) && !is_exempt(file, line) {
+            let decides = !numbers(line).iter().all(is_trivial) && !is_size(file, line);
+            if decides && !is_exempt(file, line) {
                 found.push(format!("{file}:{}: {}", number + 1, line.trim()));
             }
         }
     }
-    none("scoring's numbers are in a table of parameters", &found);
+    none(
+        "numbers of detection and scoring are in a table of parameters",
+        &found,
+    );
 }
 
 #[test]

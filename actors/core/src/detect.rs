@@ -3,7 +3,6 @@
 
 mod backtracking;
 mod confidence;
-pub(crate) mod constants;
 mod cost;
 pub(crate) mod counter_lag;
 mod decode;

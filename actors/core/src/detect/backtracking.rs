@@ -7,12 +7,13 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
+use super::parameters::backtracking::{
     COURSE_NEW, CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_LOG_ODDS, REST_SEC_MIN,
     RETRACE_ACCURACIES, RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M,
-    RETRACE_NEAR_M_MAX, RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M, STOPPED_MS_MIN,
-    VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
+    RETRACE_NEAR_M_MAX, RETRACE_UNSEEN_ACCURACIES, RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS,
+    RETURN_NEAR_M, VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
+use super::parameters::runs::STOPPED_MS_MIN;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
@@ -300,7 +301,7 @@ impl BacktrackingDetector {
         if self.has_body {
             RETRACE_M_MIN.max(self.accuracy_m)
         } else {
-            RETRACE_UNSEEN_M_MIN.max(1.5 * self.accuracy_m)
+            RETRACE_UNSEEN_M_MIN.max(RETRACE_UNSEEN_ACCURACIES * self.accuracy_m)
         }
     }
 

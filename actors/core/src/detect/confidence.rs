@@ -2,8 +2,8 @@
 
 use porchlight_schema::event::Confidence;
 
-use super::constants::{DENSE_SEC, MIDDLING_SEC, SELDOM_SEC};
 use super::decode::State;
+use super::parameters::confidence::{DENSE_SEC, MIDDLING_SEC, SELDOM_SEC};
 use crate::confidence::{Confidences, SensorSet};
 
 /// The measurements of a run by which its confidence is looked up.

@@ -1,10 +1,11 @@
 //! The costs of vertical speeds and speeds over ground for the states of the movement track.
 
-use super::constants::{
-    CLIMB_GROUND_SPEED_MPS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
-    STREET_GRADE_MAX, STREET_SPEED_COST, STREET_SPEED_MPS, WALK_SPEED_MPS_MAX,
-};
 use super::frame::KeptFrame;
+use super::parameters::evidence::{LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, STREET_GRADE_MAX};
+use super::parameters::runs::{
+    CLIMB_GROUND_SPEED_MPS, RATE_ERROR_SHARE, STREET_SPEED_COST, STREET_SPEED_MPS,
+    WALK_SPEED_MPS_MAX,
+};
 
 /// Returns the cost of a deviation: half of its square in units of `spread`, or 0 if it is
 /// negative. Most deviations are negative, so `spread` is computed only when needed.

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    COUNTER_LAG_CLEAR, COUNTER_LAG_SCORE_MAX, COUNTER_LAG_SEC_MAX, GAIT_BY_SPEED_MPS,
-    WALK_SPEED_MPS_MAX,
-};
+use super::parameters::gait::{COUNTER_LAG_CLEAR, COUNTER_LAG_SCORE_MAX, COUNTER_LAG_SEC_MAX};
+use super::parameters::position::GAIT_BY_SPEED_MPS;
+use super::parameters::runs::WALK_SPEED_MPS_MAX;
 
 /// The number of delays that are compared, each a second longer than the one before.
 const LAGS: usize = COUNTER_LAG_SEC_MAX + 1;

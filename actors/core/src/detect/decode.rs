@@ -8,11 +8,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST, DRIVE_UNSEEN_LAG_MAX};
 use super::frame::KeptFrame;
+use super::parameters::changes::CHANGE_COST;
+use super::parameters::runs::{DRIVE_UNSEEN_ENTRY_COST, DRIVE_UNSEEN_LAG_MAX};
 use super::short_queue::ShortQueue;
 
-/// The possible states of a body, in the order of the tables in [`super::constants`].
+/// The possible states of a body, in the order of the tables in [`super::parameters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum State {
     /// The body stays in place.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
-use crate::detect::constants::{INTERVAL_NEW, NON_SATELLITE_NOISE_SHARE, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
@@ -20,6 +19,10 @@ use crate::detect::parameters::gate::{
     GATE_PLACES_MS, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
     GATE_UNSEEN_RIDE_MS, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
+use crate::detect::parameters::position::{
+    INTERVAL_MS_MAX, INTERVAL_NEW, NON_SATELLITE_NOISE_SHARE,
+};
+use crate::detect::parameters::runs::STOPPED_MS_MIN;
 use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
@@ -302,7 +305,7 @@ impl GateDetector {
         for fix in observation.window.fixes() {
             self.accuracy_m = fix.accuracy_m;
             if let Some(before_ms) = self.fix_ms.replace(fix.t_ms) {
-                let interval_ms = (fix.t_ms.saturating_sub(before_ms) as f32).min(20_000.0);
+                let interval_ms = (fix.t_ms.saturating_sub(before_ms) as f32).min(INTERVAL_MS_MAX);
                 self.interval_ms += INTERVAL_NEW * (interval_ms - self.interval_ms);
             }
             if fix.accuracy_m > GATE_NEAR_M {

@@ -3,11 +3,12 @@
 use porchlight_schema::sample::ActivityType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SWING_MAX, CLIMB_SWING_MPS2, CLIMB_SWING_SHARE,
-    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, SHAKEN_GAIT_SHARE,
-    STEPS_COARSE_MS, STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_PROMPT_MIN, STEPS_SILENT_LOG_ODDS,
-    STEPS_WALK_HZ_MIN, STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
+use super::parameters::gait::{
+    ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SPREAD_MPS2_MIN, CLIMB_SWING_MAX, CLIMB_SWING_MIN,
+    CLIMB_SWING_MPS2, CLIMB_SWING_SHARE, CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE,
+    SHAKE_STD_MPS2, SHAKEN_GAIT_SHARE, STEPS_COARSE_MS, STEPS_IDLE_SEC_MIN, STEPS_INTERVAL_NEW,
+    STEPS_LOG_ODDS, STEPS_PROMPT_MIN, STEPS_SILENT_LOG_ODDS, STEPS_WALK_HZ_MIN, STEPS_WITHIN_MS,
+    STEPS_WITHIN_MS_MIN,
 };
 use crate::gait::{Evidence, Models, MotionHistory};
 use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
@@ -84,7 +85,11 @@ impl MotionState {
                 self.last_step_ms = Some(window.t_ms);
                 if let Some(apart_ms) = since_ms.filter(|&apart_ms| apart_ms <= STEPS_WITHIN_MS) {
                     let apart_ms = apart_ms as f32;
-                    let new = if self.usual_ms > 0.0 { 0.2 } else { 1.0 };
+                    let new = if self.usual_ms > 0.0 {
+                        STEPS_INTERVAL_NEW
+                    } else {
+                        1.0
+                    };
                     self.usual_ms += new * (apart_ms - self.usual_ms);
                 }
                 return true;
@@ -134,9 +139,9 @@ impl MotionState {
         if self.impact_share < POCKET_IMPACT_SHARE {
             return None;
         }
-        let share = stride.swing_mps2 / stride.spread_mps2.max(0.1);
-        let by_share = libm::logf(share.max(0.01) / CLIMB_SWING_SHARE);
-        let by_swing = libm::logf(stride.swing_mps2.max(0.01) / CLIMB_SWING_MPS2);
+        let share = stride.swing_mps2 / stride.spread_mps2.max(CLIMB_SPREAD_MPS2_MIN);
+        let by_share = libm::logf(share.max(CLIMB_SWING_MIN) / CLIMB_SWING_SHARE);
+        let by_swing = libm::logf(stride.swing_mps2.max(CLIMB_SWING_MIN) / CLIMB_SWING_MPS2);
         let log_odds = CLIMB_SWING_SLOPE * by_share.min(by_swing);
         Some(log_odds.clamp(-CLIMB_SWING_MAX, CLIMB_SWING_MAX))
     }

@@ -3,18 +3,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_HOLDS_INTERVALS, DRIVE_SPEED_MPS, HEIGHT_BRIDGE_MS,
-    HEIGHT_INTERVAL_NEW, LEVEL_MPS, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_QUIET_STD_MPS2,
-    SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, SPARSE_HEIGHT_MS, SPEED_HOLDS_INTERVALS,
-    SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
-};
 use super::counter_lag::{CounterLag, walks_by_speed};
 use super::decode::Decoder;
 use super::evidence::{PreviousSpeed, evidence_of};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
 use super::motion::{Gait, vehicle_hint};
+use super::parameters::backtracking::REST_LOG_ODDS;
+use super::parameters::evidence::{DELAY_MAX, DELAY_MIN, DRIVE_SPEED_MPS, LEVEL_MPS};
+use super::parameters::height::{
+    HEIGHT_BRIDGE_MS, HEIGHT_INTERVAL_NEW, RIDE_QUIET_STD_MPS2, SPARSE_HEIGHT_MS,
+};
+use super::parameters::position::REST_HOLDS_MS;
+use super::parameters::runs::{
+    COLD_FIX_MS, DRIVE_HOLDS_INTERVALS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS,
+    SPEED_HOLDS_INTERVALS, SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
+};
 use super::position::{Leg, PositionTrack};
 use super::shaken::Shaken;
 use super::short_queue::ShortQueue;

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::PARKED_WALK_MS_MIN;
 use super::decode::State;
 use super::frame::KeptFrame;
+use super::parameters::runs::PARKED_WALK_MS_MIN;
 use super::tally::Counted;
 use crate::window::WINDOW_MS;
 

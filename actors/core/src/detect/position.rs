@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    CONFIRMING_SHARE, DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_AGAIN_MS,
-    FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX,
-    FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
-    NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, ROLLING_MPS,
-    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX,
+use super::parameters::evidence::{CONFIRMING_SHARE, DRIVE_SPEED_MPS};
+use super::parameters::position::{
+    DOPPLER_ACCURACY_M_MAX, FIX_ACCURACY_M_MAX, FIX_AGAIN_MS, FIX_BASELINE_MS_MAX,
+    FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_MS_MAX, INTERVAL_NEW,
+    NON_SATELLITE_NOISE_SHARE, REST_ACCURACY_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
+    REST_SLOPE_SHARE, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, SPEED_HOLDS_MS,
 };
+use super::parameters::runs::{ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX};
 use super::short_queue::ShortQueue;
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
@@ -121,7 +123,7 @@ impl PositionTrack {
             return None;
         }
         if let Some(last_ms) = self.last_ms {
-            let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
+            let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(INTERVAL_MS_MAX);
             self.usual_interval_ms += INTERVAL_NEW * (interval_ms - self.usual_interval_ms);
             self.newest_interval_ms = interval_ms;
         }
@@ -179,7 +181,7 @@ impl PositionTrack {
         // A phone without a speed may report 0 instead.
         self.reports_speed |= speed_mps > 0.0;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-        let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
+        let usual_ms = (self.usual_interval_ms as u32).clamp(SPEED_HOLDS_MS.0, SPEED_HOLDS_MS.1);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
             (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
         });
@@ -321,14 +323,14 @@ impl PositionTrack {
     fn rest_evidence(&self, fix: &Fix) -> Option<f32> {
         let before = self.baseline(fix.t_ms, REST_BASELINE_MS)?;
         let accuracy_m = if self.reports_accuracy {
-            0.8 * fix.accuracy_m.max(before.accuracy_m)
+            REST_ACCURACY_SHARE * fix.accuracy_m.max(before.accuracy_m)
         } else {
             0.0
         };
         let slow_m = REST_SPEED_MPS * (fix.t_ms - before.t_ms) as f32 / 1_000.0;
         let radius_m = REST_RADIUS_M.max(accuracy_m).max(slow_m);
         let apart_m = fix.place.distance_m(before.place);
-        let by_place = ((apart_m - radius_m) / (0.6 * radius_m))
+        let by_place = ((apart_m - radius_m) / (REST_SLOPE_SHARE * radius_m))
             .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX);
         // If a walk would lead less far than the places stray, they show little of either. For
         // normal errors the log-odds fall with the square of the way over the error.

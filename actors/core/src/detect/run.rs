@@ -4,17 +4,18 @@ use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::confidence::{self, RunMeasurements};
-use super::constants::{
-    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_SLOW_MPS,
-    CLIMB_STRAIGHT_MIN, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN,
-    FAST_SECONDS_SHARE, LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
-    PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN,
-    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, RUN_SPEED_MPS_MAX, SAME_WAY_M_MIN,
-    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
-    WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
-};
 use super::decode::State;
 use super::frame::KeptFrame;
+use super::parameters::evidence::CLIMB_SLOW_MPS;
+use super::parameters::runs::{
+    CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
+    CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE,
+    LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
+    PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN,
+    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, RUN_EVIDENCE_MIN, RUN_SPEED_MPS_MAX,
+    SAME_WAY_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
+    WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
+};
 use super::sway::Sway;
 use super::tally::{Counted, Tally};
 use crate::context::SessionContext;
@@ -310,11 +311,11 @@ impl Run {
                     STOPPED_BY_POSITION_MS_MIN
                 };
                 duration_ms >= min_ms
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+                    && self.evidence > RUN_EVIDENCE_MIN * duration_ms as f32 / WINDOW_MS as f32
             }
             State::Walk => {
                 duration_ms >= WALK_MS_MIN
-                    && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
+                    && self.evidence > RUN_EVIDENCE_MIN * duration_ms as f32 / WINDOW_MS as f32
             }
             State::Climb if self.height_after_m.is_none() => {
                 duration_ms >= CLIMB_BY_STRIDE_MS_MIN

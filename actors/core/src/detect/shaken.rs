@@ -4,10 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    RIDE_QUIET_STD_MPS2, SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS,
-    SHAKEN_SILENT_MS, SHAKEN_WAY_MS, STANDS_MPS, STEPS_IDLE_SEC_MIN, WALK_ACCURACY_M_MAX,
+use super::parameters::evidence::{
+    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS, SHAKEN_SILENT_MS, SHAKEN_WAY_MS,
+    SHAKEN_WAYS_MAX, STANDS_MPS,
 };
+use super::parameters::gait::STEPS_IDLE_SEC_MIN;
+use super::parameters::height::RIDE_QUIET_STD_MPS2;
+use super::parameters::runs::WALK_ACCURACY_M_MAX;
 use crate::geo::Place;
 use crate::window::{BodyMotion, Fix, WINDOW_MS, Window};
 
@@ -64,7 +67,7 @@ impl Displacement {
         let (t_ms, place, accuracy_m) = self.from?;
         let seconds = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
         let way_m = fix.place.distance_m(place) - accuracy_m.max(fix.accuracy_m);
-        let is_near = fix.t_ms.saturating_sub(t_ms) <= 3 * SHAKEN_WAY_MS;
+        let is_near = fix.t_ms.saturating_sub(t_ms) <= SHAKEN_WAYS_MAX * SHAKEN_WAY_MS;
         (is_near && seconds > 0.0).then_some(way_m.max(0.0) / seconds)
     }
 }

@@ -1,7 +1,7 @@
 //! Computes the slope of the height around a second by least squares.
 
-use super::constants::DELAY_MIN;
 use super::frame::KeptFrame;
+use super::parameters::evidence::DELAY_MIN;
 use crate::window::WINDOW_MS;
 
 /// Returns the slope of the height over these seconds and its standard error, in m/s; `here` is the

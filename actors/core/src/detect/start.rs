@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{DRIVE_SPEED_MPS, ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_MS_MIN};
+use super::parameters::evidence::DRIVE_SPEED_MPS;
+use super::parameters::runs::{ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_MS_MIN};
 use super::parameters::start::{START_ERROR_MPS, START_MPS2_MIN, START_MS_MAX};
 use crate::window::{Fix, WINDOW_MS, Window};
 

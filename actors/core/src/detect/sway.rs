@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{CLIMB_ROUGH_SEC, SWAY_NEW};
 use super::decode::State;
 use super::frame::KeptFrame;
+use super::parameters::runs::{CLIMB_ROUGH_SEC, SWAY_NEW};
 
 /// The sway of the height in the last stays and walks: gusts of wind and doors move the air.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -8,15 +8,16 @@
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
-use super::constants::{
-    CAME_ON_FOOT_MS_MAX, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
-    HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS,
-    SAME_WAY_M_MIN, STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
-};
 use super::decode::State;
 use super::frame::KeptFrame;
 use super::height::LoneRide;
 use super::occupancy::Occupancy;
+use super::parameters::height::HEIGHT_GAP_MS;
+use super::parameters::runs::{
+    CAME_ON_FOOT_MS_MAX, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
+    HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS, SAME_WAY_M_MIN,
+    STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
+};
 use super::run::{Run, event_type};
 use super::short_queue::ShortQueue;
 use super::sway::Sway;

@@ -23,8 +23,13 @@ const HASH: u64 = {
     sum = hash(sum, place::TABLE);
     sum = hash(sum, door::TABLE);
     sum = hash(sum, crate::floors::parameters::TABLE);
-    sum = hash(sum, crate::detect::parameters::TABLE);
-    hash(sum, crate::detect::constants::TABLE)
+    let tables = crate::detect::parameters::TABLES;
+    let mut table = 0;
+    while table < tables.len() {
+        sum = hash(sum, tables[table]);
+        table += 1;
+    }
+    sum
 };
 
 const TEXT: Version = Version::new("s11-", HASH);

@@ -4,6 +4,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
+use crate::detect::parameters::backtracking::CRUMB_APART_M_MIN;
 use crate::geo::Place;
 
 /// The number of crumbs kept: 64 of 5 m are 320 m of path (sources: backtracking).
@@ -148,7 +149,7 @@ impl Trail {
         let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > from.t_ms) else {
             return 0.0;
         };
-        let path_m = next.place.distance_m(from.place).max(0.1);
+        let path_m = next.place.distance_m(from.place).max(CRUMB_APART_M_MIN);
         ((next.place.east_m - from.place.east_m) * (place.east_m - from.place.east_m)
             + (next.place.north_m - from.place.north_m) * (place.north_m - from.place.north_m))
             / path_m

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
 use crate::detect::Observation;
-use crate::detect::constants::WALK_SPEED_MPS_MAX;
 use crate::detect::parameters::gate::{
     GATE_AFTER_MS, GATE_ARRIVED_LOG_ODDS, GATE_AT_VEHICLE_LOG_ODDS, GATE_AWAY_LOG_ODDS,
     GATE_AWAY_M, GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CABIN_SEC,
@@ -16,6 +15,7 @@ use crate::detect::parameters::gate::{
     GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SHORTER_SHARE,
     GATE_SWING_LOG_ODDS,
 };
+use crate::detect::parameters::runs::WALK_SPEED_MPS_MAX;
 use crate::geo::Place;
 
 /// A pause that may be a gate.

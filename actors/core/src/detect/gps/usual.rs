@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::detect::constants::{DEGRADED_RATIO, USUAL_BIN_M, USUAL_BIN_RATIO, USUAL_FIXES_MIN};
 use crate::detect::parameters::gps::DEGRADED_ACCURACY_M;
+use crate::detect::parameters::gps_quality::{
+    DEGRADED_RATIO, USUAL_BIN_M, USUAL_BIN_RATIO, USUAL_FIXES_MIN,
+};
 
 /// The number of bins for usable accuracies.
 const BINS: usize = 64;
