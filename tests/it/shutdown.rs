@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -250,8 +251,10 @@ fn a_closed_terminal_ends_the_server_like_a_request_to_stop() {
 #[test]
 fn systemd_is_notified_of_ready_watchdog_and_stopping() {
     let folder = Folder::new();
-    let place = folder.path().join("notify");
-    let socket = UnixDatagram::bind(&place).unwrap();
+    // An abstract name, because a path in a deep temporary folder is too long for a socket.
+    let name = format!("porchlight-it-notify-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let socket = UnixDatagram::bind_addr(&address).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
@@ -261,7 +264,7 @@ fn systemd_is_notified_of_ready_watchdog_and_stopping() {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
     let variables = [
-        ("NOTIFY_SOCKET", place.to_str().unwrap()),
+        ("NOTIFY_SOCKET", &*format!("@{name}")),
         ("WATCHDOG_USEC", "4000000"),
     ];
     let server = Server::start(&folder, &variables);
