@@ -347,7 +347,7 @@ impl Server {
 
     /// Returns the insight once it is scored.
     pub(crate) async fn wait_until_ready(&self, id: &str) -> Answer {
-        for _ in 0..1_000 {
+        for _ in 0..12_000 {
             let answer = self.get(&insights(id), &self.keys.secret).await;
             if answer.json["status"] != "processing" {
                 return answer;

@@ -157,7 +157,7 @@ fn announced_bytes_that_never_arrive_use_no_capacity() {
             "{gained_kib} KiB more for bytes that never arrived"
         );
         drop(slow);
-        for _ in 0..500 {
+        for _ in 0..3_000 {
             if in_flight_bytes(&server).await == 0 {
                 return;
             }
