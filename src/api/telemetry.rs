@@ -113,7 +113,8 @@ pub(super) async fn decode_body(
     BodyAccount(permit).begin_large().await?;
     let work = move || format.decode(&body.to_bytes());
     let decoded = background::run(work).await.map_err(Problem::internal)?;
-    permit.end_large_body();
+    let packed = decoded.as_ref().map(|decoded| decoded.batch.as_bytes());
+    permit.end_large_body(packed.map_or(0, <[u8]>::len));
     counted(format, decoded)
 }
 

@@ -300,7 +300,7 @@ async fn tenant_of(server: &Server) -> Tenant {
 
 /// Reads the tenant's sessions until the answer has this status.
 async fn wait_for_status(server: &Server, key: &str, status: u16) {
-    for _ in 0..1_000 {
+    for _ in 0..3_000 {
         if server.get("/v1/sessions", key).await.status == status {
             return;
         }

@@ -88,7 +88,7 @@ async fn a_review_is_kept_when_the_session_is_scored_again() {
     let path = format!("/v1/sessions/{}/pod", session.id);
     assert_eq!(server.post(&path, secret, &pod).await.status, 200);
     let mut rescored = server.get(&insights(&session.id), secret).await;
-    for _ in 0..1_000 {
+    for _ in 0..12_000 {
         if rescored.json["updatedAt"] != before.json["updatedAt"] {
             break;
         }

@@ -241,7 +241,7 @@ async fn a_pod_is_acknowledged_and_causes_a_new_insight() {
         let answer = server.post(&path, &session.token, &pod).await;
         assert_eq!((answer.status, &answer.json), (200, &pod));
     }
-    for _ in 0..1_000 {
+    for _ in 0..12_000 {
         let now = server
             .get(&insights(&session.id), &server.keys.secret)
             .await;

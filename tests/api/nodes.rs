@@ -223,7 +223,7 @@ impl Nodes {
 
 /// Waits until the condition holds.
 async fn wait_until(condition: impl AsyncFn() -> bool) {
-    for _ in 0..3_000 {
+    for _ in 0..6_000 {
         if condition().await {
             return;
         }

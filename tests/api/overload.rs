@@ -1,5 +1,6 @@
 //! Tests refusals before the body is read, and the shutdown of the service.
 
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 
 use futures_util::StreamExt;
@@ -63,8 +64,24 @@ async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
 /// The number of batches sent beyond the limit of a node that has just started.
 const EXCESS_BATCHES: usize = 64;
 
+/// Raises the limit of this process's open files to the hard limit. Many machines limit them to
+/// 1,024, and each connection needs one at either end.
+fn raise_open_files() {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let hard = line.unwrap().split_whitespace().nth(4).unwrap();
+    let raised = Command::new("prlimit")
+        .args(["--pid", &std::process::id().to_string()])
+        .arg(format!("--nofile={hard}:{hard}"))
+        .status();
+    assert!(raised.unwrap().success());
+}
+
 #[actix::test]
 async fn excess_batches_are_refused_before_the_body_is_read() {
+    raise_open_files();
     let server = Server::start().await;
     let mut sessions = Vec::new();
     for _ in 0..INGEST_BATCHES_START as usize + EXCESS_BATCHES {

@@ -204,7 +204,7 @@ async fn an_erasure_of_one_session_or_delivery_leaves_the_others_as_they_were() 
 
 #[actix::test]
 async fn a_pending_request_can_be_repeated_and_cancelled_but_not_changed() {
-    let server = server(60_000).await;
+    let server = server(3_600_000).await;
     let session = server.start_session().await;
     let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
     let made = submit(&server, &erasure).await;
@@ -316,7 +316,7 @@ async fn each_field_of_a_privacy_request_is_validated() {
 
 #[actix::test]
 async fn requests_are_listed_newest_first_by_status_in_pages() {
-    let server = server(60_000).await;
+    let server = server(3_600_000).await;
     for number in 0..5 {
         let request_type = if number < 3 { "erasure" } else { "release" };
         let subject = json!({ "externalRiderId": format!("rider-{number}") });

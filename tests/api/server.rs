@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
@@ -38,16 +38,29 @@ pub(crate) const BOUNDS: RetentionBounds = RetentionBounds {
     shortest_audit_days: 180,
 };
 
-/// The machine's time, plus the offset that a test adds to it.
+/// The machine's time, plus the offset that a test adds to it, unless the test has stopped it.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock {
     ahead_ms: AtomicI64,
     stepped_ms: AtomicI64,
+    /// The time and the uptime at which the clock was stopped.
+    stopped: Mutex<Option<(TimestampMs, i64)>>,
 }
 
 impl TestClock {
     pub(crate) fn advance_min(&self, minutes: i64) {
         self.ahead_ms.fetch_add(minutes * 60_000, Ordering::Relaxed);
+    }
+
+    /// Stops the clock until [`resume`](Self::resume).
+    pub(crate) fn stop(&self) {
+        let at = (self.now(), self.uptime_ms());
+        *self.stopped.lock().unwrap() = Some(at);
+    }
+
+    /// Continues with the time that the clock would have if it had never been stopped.
+    pub(crate) fn resume(&self) {
+        *self.stopped.lock().unwrap() = None;
     }
 
     /// Steps the wall clock, as an operator or NTP does; no time passes.
@@ -59,6 +72,9 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> TimestampMs {
+        if let Some((now, _)) = *self.stopped.lock().unwrap() {
+            return now;
+        }
         SystemClock
             .now()
             .plus_ms(self.ahead_ms.load(Ordering::Relaxed))
@@ -66,6 +82,9 @@ impl Clock for TestClock {
     }
 
     fn uptime_ms(&self) -> i64 {
+        if let Some((_, uptime_ms)) = *self.stopped.lock().unwrap() {
+            return uptime_ms;
+        }
         SystemClock.uptime_ms() + self.ahead_ms.load(Ordering::Relaxed)
     }
 }
@@ -347,7 +366,7 @@ impl Server {
 
     /// Returns the insight once it is scored.
     pub(crate) async fn wait_until_ready(&self, id: &str) -> Answer {
-        for _ in 0..1_000 {
+        for _ in 0..12_000 {
             let answer = self.get(&insights(id), &self.keys.secret).await;
             if answer.json["status"] != "processing" {
                 return answer;

@@ -99,7 +99,7 @@ async fn perform(server: &Server, body: &Value) {
     let answer = server.post(REQUESTS, &server.keys.secret, body).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     let path = format!("{REQUESTS}/{}", body["requestId"].as_str().unwrap());
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         let shown = server.get(&path, &server.keys.secret).await;
         if shown.json["status"] == "completed" {
             return;

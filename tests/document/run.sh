@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$(realpath "$1")
+# A proxy of this machine does not reach the service.
+export no_proxy="127.0.0.1,localhost${no_proxy:+,$no_proxy}" NO_PROXY="127.0.0.1,localhost${NO_PROXY:+,$NO_PROXY}"
 examples=${2:-15}
 here=tests/document
 checks=target/checks

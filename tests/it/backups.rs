@@ -121,7 +121,7 @@ fn a_restored_backup_loses_sessions_that_were_erased_later() {
             json!({"requestId": "later", "type": "erasure", "subject": {"sessionId": erased}});
         let submitted = caller.post("/v1/privacy/requests", &body).await;
         assert_eq!(submitted.status, 202, "{}", submitted.body);
-        for _ in 0..300 {
+        for _ in 0..600 {
             let answer = caller.get("/v1/privacy/requests/later").await;
             if answer.body["status"] == "completed" {
                 return;

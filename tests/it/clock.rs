@@ -107,7 +107,7 @@ impl Caller<'_> {
     /// Waits until the insight has this PoD.
     async fn insight_has(&self, id: &str, name: &str) {
         let url = format!("https://example.com/{name}");
-        for _ in 0..600 {
+        for _ in 0..1_200 {
             let insight = self.get(&format!("/v1/sessions/{id}/insights")).await;
             if insight["status"] == "ready" && insight["pod"]["url"] == url {
                 return;

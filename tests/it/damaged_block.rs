@@ -36,7 +36,7 @@ async fn outcome(caller: &Caller, id: &str) -> Value {
     let stopped = caller.post("/v1/sessions/stop", &stop).await;
     assert_eq!(stopped.status, 200, "{}", stopped.body);
     let path = format!("/v1/sessions/{id}/insights");
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         let insight = caller.get(&path).await;
         assert_eq!(insight.status, 200, "{}", insight.body);
         if insight.body["status"] != "processing" {

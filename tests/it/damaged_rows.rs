@@ -84,7 +84,7 @@ impl Customer {
     async fn wait_until_scored(&self, server: &Server) {
         let caller = Caller::with_key(server, &self.key);
         let path = format!("/v1/sessions/{}/insights", self.completed);
-        for _ in 0..600 {
+        for _ in 0..1_200 {
             if caller.get(&path).await.body["status"] == "ready" {
                 return;
             }

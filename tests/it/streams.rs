@@ -14,7 +14,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// The silence that marks a failure: the server closes a completed stream.
 const LOST: Duration = Duration::from_secs(120);
 
-/// Returns raw messages with their numbers, until a silence of `quiet` or the end.
+/// Returns raw messages with their numbers, until a silence of `quiet` after the first or the end.
 async fn messages(
     server: &Server,
     key: &str,
@@ -32,8 +32,12 @@ async fn messages(
         .unwrap();
     assert_eq!(answer.status(), 200);
     let mut text = String::new();
-    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(quiet, answer.chunk()).await {
+    let mut silence = LOST;
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(silence, answer.chunk()).await {
         text.push_str(std::str::from_utf8(&chunk).unwrap());
+        if text.contains("id: ") {
+            silence = quiet;
+        }
     }
     let blocks = text.split_terminator("\n\n");
     blocks

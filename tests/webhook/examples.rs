@@ -15,6 +15,9 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server};
 use crate::service::{Customer, customer, serve};
 
+/// The folder for temporary files. `tsx` opens a socket in it, whose path must be short.
+const SHORT_FOLDER: &str = "/tmp";
+
 const PAGE: &str = include_str!("../../docs/clients.md");
 
 /// Returns the examples on the page under this name (`send`, `verify`), by language.
@@ -49,6 +52,7 @@ fn interpreter(language: &str) -> Option<Vec<String>> {
     let version = version_command
         .arg("--version")
         .args(&command[1..])
+        .env("TMPDIR", SHORT_FOLDER)
         .output();
     if version.is_ok_and(|output| output.status.success()) {
         return Some(command);
@@ -79,8 +83,9 @@ fn run(
         .args(&command[1..])
         .arg(&file)
         .envs(variables.iter().copied())
-        .env_remove("HTTP_PROXY")
-        .env_remove("http_proxy")
+        // No proxy of this machine reaches the service.
+        .envs(["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1")))
+        .env("TMPDIR", SHORT_FOLDER)
         .output()
         .unwrap();
     let (printed, failed) = (

@@ -155,7 +155,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
             world.advance_clock(wait_ms);
             // The receiver sees an attempt before its result is stored, from which the next due
             // time is computed.
-            for _ in 0..1_000 {
+            for _ in 0..3_000 {
                 world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 if world.rows().await[0].queued.attempts > made {
@@ -181,7 +181,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
                 .await
                 .unwrap();
             assert_eq!(asked, RetryOutcome::Requested);
-            for _ in 0..1_000 {
+            for _ in 0..3_000 {
                 world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 if world.rows().await[0].queued.attempts == attempts {

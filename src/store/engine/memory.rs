@@ -1,9 +1,8 @@
-//! An in-memory engine for tests, which can fail, be slow, and lose unsynced data.
+//! An in-memory engine for tests, which can fail, wait, and lose unsynced data.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 
@@ -17,7 +16,8 @@ struct Inner {
     unsynced: Vec<Write>,
     acknowledged: u64,
     fail_after: Option<u64>,
-    delay: Duration,
+    /// Locked while a test holds the engine.
+    gate: Arc<Mutex<()>>,
     applied: u64,
     synced: u64,
 }
@@ -70,9 +70,11 @@ impl MemoryEngine {
         self.lock().fail_after = Some(batches);
     }
 
-    /// Makes each batch take this long.
-    pub fn delay(&self, delay: Duration) {
-        self.lock().delay = delay;
+    /// Runs `work` while the engine applies no batch: the next batch waits for the end of `work`.
+    pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
+        let gate = Arc::clone(&self.lock().gate);
+        let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
     }
 
     /// Returns another engine with the content after a power loss: without unsynced data. The two
@@ -117,17 +119,6 @@ impl MemoryEngine {
     }
 }
 
-/// Waits without a timer: `park` may wake early.
-fn park_for(delay: Duration) {
-    let until = Instant::now() + delay;
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
-        if left.is_zero() {
-            break;
-        }
-        std::thread::park_timeout(left);
-    }
-}
-
 impl Engine for MemoryEngine {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
         Ok(self.lock().rows(space).get(key).cloned())
@@ -157,8 +148,8 @@ impl Engine for MemoryEngine {
     }
 
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
-        let delay = self.lock().delay;
-        park_for(delay);
+        let gate = Arc::clone(&self.lock().gate);
+        drop(gate.lock());
         let mut inner = self.lock();
         match inner.fail_after.as_mut() {
             Some(0) => return Err(EngineError::Failed(Box::new(InjectedFailure))),

@@ -214,7 +214,7 @@ async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day()
     assert_eq!(faults, ["more"]);
     // The other tenant's request of the same id has another link.
     let mut others = Value::Null;
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         let other = format!("{REQUESTS}/a1");
         let other = server.get(&other, &server.keys.other).await;
         others = other.json["downloadUrl"].clone();
@@ -308,7 +308,7 @@ async fn an_erasure_replaces_its_subject_in_any_number_of_earlier_requests() {
             reason: None,
             body_hash: String::new(),
             salt: [1; 16],
-            delay_ms: 60_000,
+            delay_ms: 3_600_000,
         };
         let mut request = PrivacyRequest::new(begin, server.clock.now());
         request.cancel(server.clock.now()).unwrap();

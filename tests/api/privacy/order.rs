@@ -10,7 +10,7 @@ async fn perform_as(server: &Server, key: &str, body: &Value) {
     let answer = server.post(REQUESTS, key, body).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     let path = format!("{REQUESTS}/{}", body["requestId"].as_str().unwrap());
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         let shown = server.get(&path, key).await;
         if shown.json["status"] == "completed" {
             return;
@@ -83,7 +83,7 @@ async fn the_last_of_several_requests_about_a_subject_counts() {
         assert_eq!(read(&server, &session.id).await, expected, "round {round}");
     }
     // An entry is removed after its request is completed and in the audit log.
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         if open_entries(&server).await == 0 {
             return server.stop().await;
         }

@@ -205,7 +205,7 @@ impl Nodes {
         let began = Instant::now();
         let url = format!("{}/readyz", self.server(number).ops);
         block_on(async {
-            let client = reqwest::Client::new();
+            let client = crate::server::http();
             loop {
                 let answer = client.get(&url).send().await.unwrap();
                 if answer.status() == 200 {

@@ -27,12 +27,15 @@ export function listen() {
   }));
 }
 
+// Calls the API. On a busy machine a request may be slower than the service's deadline for its head: then it is repeated.
 export async function call(method, address, body) {
-  const answer = await fetch(api + address, {
+  const send = () => fetch(api + address, {
     method,
     headers: { "service-key": process.env.KEY, ...(body ? { "content-type": "application/json" } : {}) },
     body: body && (typeof body === "string" ? body : JSON.stringify(body)),
   });
+  let answer = await send();
+  for (let repeated = 0; answer.status === 408 && repeated < 10; repeated++) answer = await send();
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${method} ${address}: ${answer.status} ${text}`);
   return text ? JSON.parse(text) : {};

@@ -35,7 +35,7 @@ async fn lines(server: &Server, key: &str) -> usize {
 /// Waits for more than `before` lines, much longer than the log gathers lines before it writes
 /// them. Returns whether they have been written.
 async fn has_grown(server: &Server, key: &str, before: usize) -> bool {
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         if lines(server, key).await > before {
             return true;
         }
@@ -45,7 +45,7 @@ async fn has_grown(server: &Server, key: &str, before: usize) -> bool {
 }
 
 async fn delivery(server: &Server, key: &str) -> String {
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         let list = api(server, Method::GET, "/v1/webhooks/deliveries", key, None).await;
         if let Some(id) = list["data"][0]["id"].as_str() {
             return id.to_owned();
@@ -71,7 +71,7 @@ async fn erasure(server: &Server, key: &str) -> String {
         let body = json!({ "requestId": id, "type": request_type, "subject": subject });
         api(server, Method::POST, path, key, Some(&body)).await;
     }
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         let shown = api(server, Method::GET, &format!("{path}/e1"), key, None).await;
         if shown["status"] == "completed" {
             return "e1".to_owned();

@@ -150,6 +150,8 @@ impl Browser {
             .env("FOLDER", folder.path())
             .env("CHROMIUM", &self.program)
             .env("SCREENSHOTS", root().join("tests/screenshots"))
+            // The path of the browser's socket must be short.
+            .env("TMPDIR", "/tmp")
             .envs(variables.iter().copied())
             .output()
             .unwrap();

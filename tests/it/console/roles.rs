@@ -18,7 +18,7 @@ fn actions(page: &str) -> Vec<&str> {
 async fn assert_acts_shown(log: &Visitor, explanation: &str) {
     let seen = async || log.page("/console/audit").await.text;
     let mut page = seen().await;
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         if page.contains("key.create") && page.contains("review.write") {
             break;
         }

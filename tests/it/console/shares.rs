@@ -24,7 +24,7 @@ async fn start(server: &Server, key: &str) -> String {
 
 /// Returns whether a page is answered with this status within half a minute.
 async fn has_status(visitor: &Visitor, path: &str, status: u16) -> bool {
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         if visitor.get(path).await.status == status {
             return true;
         }

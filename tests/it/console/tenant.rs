@@ -110,7 +110,7 @@ pub(crate) async fn session(server: &Server, key: &str, text: &str) -> String {
         json!({ "sessionId": id })
     };
     api(server, Method::POST, "/v1/sessions/stop", key, Some(&stop)).await;
-    for _ in 0..600 {
+    for _ in 0..1_200 {
         let insight = api(
             server,
             Method::GET,

@@ -1,8 +1,8 @@
 //! Tests that a process that serves alone reads none of the rows that it has written, and that this
 //! loses nothing when another process writes or takes over.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use porchlight_ports::{
@@ -16,7 +16,7 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_world::SystemClock;
 
-use super::costs::{cost, deliver};
+use super::costs::{ahead_of_slot_end_ms, cost, deliver};
 use super::marks::{LongRunning, serve};
 use super::options;
 use super::privacy::connect;
@@ -163,8 +163,11 @@ impl Alone {
     }
 }
 
+/// Returns a time at which neither an hour nor a slot ends soon: the first session of each also lists
+/// it.
 fn now() -> TimestampMs {
-    SystemClock.now()
+    static AHEAD_MS: LazyLock<i64> = LazyLock::new(ahead_of_slot_end_ms);
+    SystemClock.now().plus_ms(*AHEAD_MS)
 }
 
 /// Ends a session, and returns whether this was the first end.

@@ -313,20 +313,27 @@ impl Permit {
         Ok(())
     }
 
-    /// Releases the permit for a large body, if there is one: the body is decoded.
-    pub fn end_large_body(&mut self) {
+    /// Releases the permit for a large body, if there is one, and the bytes of the body: it is
+    /// decoded, and only its packed form of `packed_bytes` is left.
+    pub fn end_large_body(&mut self, packed_bytes: usize) {
+        self.release(self.bytes.saturating_sub(packed_bytes));
+        // The next body may begin only now, because it needs the released bytes.
         self.large_body = None;
+    }
+
+    fn release(&mut self, bytes: usize) {
+        let budget = &self.admission.in_flight_bytes;
+        budget.fetch_sub(bytes, Ordering::Relaxed);
+        self.usage.remove_bytes(bytes);
+        Metrics::get().in_flight_bytes.decrement(bytes as f64);
+        self.bytes -= bytes;
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.release(self.bytes);
         let admission = &self.admission;
-        admission
-            .in_flight_bytes
-            .fetch_sub(self.bytes, Ordering::Relaxed);
-        self.usage.remove_bytes(self.bytes);
-        Metrics::get().in_flight_bytes.decrement(self.bytes as f64);
         if let Some(counted) = &self.counted {
             admission.end_in_flight(counted);
         }
@@ -342,15 +349,37 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_start_that_a_full_node_refuses_uses_up_no_part_of_the_rate() {
-        let admission = Arc::new(Admission::new(ShareLimits {
-            session_starts_per_sec: 1,
-            ..ShareLimits::default()
-        }));
+    fn with_limits(limits: ShareLimits) -> (Arc<Admission>, Arc<TenantUsage>) {
+        let admission = Arc::new(Admission::new(limits));
         let usage = admission.shares().of(Tenant {
             organization_id: OrganizationId::from_bytes([1; 16]),
             env: Env::Sandbox,
+        });
+        (admission, usage)
+    }
+
+    #[tokio::test]
+    async fn a_decoded_body_makes_room_for_the_next_one_before_it_is_stored() {
+        let (admission, usage) = with_limits(ShareLimits {
+            in_flight_bytes: 4_000,
+            ..ShareLimits::default()
+        });
+        let [mut first, mut second] = [(); 2].map(|()| Permit::new(&admission, &usage));
+        first.begin_large_body().await.unwrap();
+        first.grow(3_000).unwrap();
+        first.end_large_body(100);
+        second.begin_large_body().await.unwrap();
+        second.grow(3_900).unwrap();
+        assert!(second.grow(1).is_err());
+        drop((first, second));
+        assert_eq!(admission.in_flight_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_start_that_a_full_node_refuses_uses_up_no_part_of_the_rate() {
+        let (admission, usage) = with_limits(ShareLimits {
+            session_starts_per_sec: 1,
+            ..ShareLimits::default()
         });
         let full = &admission.in_flight_bytes;
         full.store(NODE_IN_FLIGHT_BYTES_MAX, Ordering::Relaxed);
