@@ -132,7 +132,7 @@ impl Detector for GateDetector {
             .window
             .dropped_off_ms
             .filter(|&ms| ms >= left_ms.max(self.approach.since_ms()));
-        let swing_m = self.pressure_swing_m(observation);
+        let swing_m = self.observe_pressure_swing_m(observation);
         let has_fix = observation.window.last_fix().is_some();
         if has_fix {
             self.track_vehicle(observation);
@@ -170,7 +170,7 @@ impl Detector for GateDetector {
                 pause.set_onward(t_ms, place, accuracy_m);
             }
         }
-        if self.is_climbing_at_rest(observation) {
+        if self.count_climb_at_rest(observation) {
             self.judge_before_ride(context, t_ms.saturating_sub(GATE_CLIMBED_MS), log);
         }
         if self.pause.is_some() {
@@ -212,8 +212,8 @@ impl GateDetector {
     }
 
     /// Returns the change of height since the second before, in metres, if it is larger than usual;
-    /// otherwise 0. Returns `None` without a barometer.
-    fn pressure_swing_m(&mut self, observation: &Observation<'_>) -> Option<f32> {
+    /// otherwise 0. Learns the usual change. Returns `None` without a barometer.
+    fn observe_pressure_swing_m(&mut self, observation: &Observation<'_>) -> Option<f32> {
         let height_m = observation.height_m?;
         let before_m = self.last_height_m.replace(height_m)?;
         let leap_m = (height_m - before_m).abs();

@@ -37,7 +37,7 @@ impl HeightTrack {
     /// without pressure.
     pub(super) fn observe(&mut self, window: &Window) -> Option<f32> {
         let pressure_hpa = window.pressure_hpa?;
-        if self.is_coarse(window.t_ms, pressure_hpa) {
+        if self.count_whole_reading(window.t_ms, pressure_hpa) {
             self.last = None;
             return None;
         }
@@ -70,7 +70,7 @@ impl HeightTrack {
     /// Counts a second, and returns whether the barometer reports whole hectopascals, 8 m each: it
     /// then shows no floors, and its steps look like elevators. A pressure that stays at a whole
     /// number shows nothing yet: it may be steady.
-    fn is_coarse(&mut self, t_ms: u32, pressure_hpa: f32) -> bool {
+    fn count_whole_reading(&mut self, t_ms: u32, pressure_hpa: f32) -> bool {
         // Pressure is positive, and `f32::floor` is a call where the processor has no instruction
         // for it.
         let whole_hpa = (pressure_hpa + 0.5) as i32 as f32;

@@ -142,7 +142,7 @@ impl PositionTrack {
         let is_repeated = before.is_some_and(|(place, _)| place == fix.place);
         // The speed of a repeated fix is an old one: at this speed the place would have changed.
         let is_old_speed = before == Some(newest) && newest.1 >= ROLLING_MPS;
-        if self.is_leap(fix) {
+        if self.reject_leap(fix) {
             return None;
         }
         let reports_speed = self.reports_speed;
@@ -277,9 +277,10 @@ impl PositionTrack {
         apart_m * 1_000.0 / (fix.t_ms - before.t_ms).max(1) as f32
     }
 
-    /// Returns whether no vehicle could have reached the fix: it jumped, like fixes from wrongly
-    /// located stations. If several fixes in a row jump, the crumbs were wrong.
-    fn is_leap(&mut self, fix: &Fix) -> bool {
+    /// Returns whether to leave a fix out because no vehicle could have reached it: it jumped, like
+    /// fixes from wrongly located stations. If several fixes in a row jump, the crumbs were wrong,
+    /// and are removed.
+    fn reject_leap(&mut self, fix: &Fix) -> bool {
         let Some(last) = self.crumbs.last() else {
             return false;
         };

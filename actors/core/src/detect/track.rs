@@ -99,7 +99,7 @@ impl Arbiter {
                 .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS)
         };
         let is_drive = |run: &Run| run.state == State::Drive;
-        let creeps = self.creeps(frame, state);
+        let creeps = self.count_creep(frame, state);
         let is_rolling = creeps || (self.newest().is_some_and(is_drive) && rolls());
         let state = if state == State::Still && is_rolling {
             State::Drive
@@ -115,9 +115,9 @@ impl Arbiter {
         }
     }
 
-    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive,
-    /// and the body is carried at rest faster than a person walks.
-    fn creeps(&mut self, frame: &KeptFrame, state: State) -> bool {
+    /// Counts a second, and returns whether a vehicle that halted in traffic moves up: only the halt
+    /// followed the drive, and the body is carried at rest faster than a person walks.
+    fn count_creep(&mut self, frame: &KeptFrame, state: State) -> bool {
         let is_fast = state == State::Still
             && frame.has_body()
             && !frame.is_non_satellite()

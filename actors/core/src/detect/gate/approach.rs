@@ -86,7 +86,7 @@ impl Approach {
     pub(super) fn observe(&mut self, observation: &Observation<'_>, is_climbing: bool) {
         for fix in observation.window.fixes() {
             self.reports_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
-            if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS || !self.is_good_outside_fix(fix) {
+            if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS || !self.judge_outside_fix(fix) {
                 continue;
             }
             if self.is_on() {
@@ -103,8 +103,9 @@ impl Approach {
         }
     }
 
-    /// Returns whether a fix on foot is as good as fixes outside usually are on this phone.
-    fn is_good_outside_fix(&mut self, fix: &Fix) -> bool {
+    /// Returns whether a fix on foot is as good as fixes outside usually are on this phone, and
+    /// learns the usual accuracy.
+    fn judge_outside_fix(&mut self, fix: &Fix) -> bool {
         let is_non_satellite = self.reports_speed && fix.speed_mps.is_none();
         if is_non_satellite || fix.accuracy_m > GATE_OUTSIDE_ACCURACY_M_MAX {
             return false;

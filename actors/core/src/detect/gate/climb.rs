@@ -44,9 +44,9 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether the pause was the wait for an elevator: after a few steps the height changes
-    /// at rest for several seconds. The pressure leap of a door lasts less.
-    pub(super) fn is_climbing_at_rest(&mut self, observation: &Observation<'_>) -> bool {
+    /// Counts a second, and returns whether the pause was the wait for an elevator: after a few steps
+    /// the height changes at rest for several seconds. The pressure leap of a door lasts less.
+    pub(super) fn count_climb_at_rest(&mut self, observation: &Observation<'_>) -> bool {
         let both = observation.height_m.zip(self.rest_m);
         let is_away =
             both.is_some_and(|(height_m, rest_m)| (height_m - rest_m).abs() >= GATE_CLIMBED_M);
