@@ -155,6 +155,7 @@ impl<'a> ColumnReader<'a> {
         let wanted = out.iter().map(|out| out.len()).min().unwrap_or(0);
         let mut bytes = columns.each_ref().map(|column| column.cursor.bytes);
         let gathered = gather_short_numbers(&mut bytes, rooms, wanted);
+        let mut sums = [0_i32; AT_ONCE];
         for (((column, out), room), rest) in columns.iter_mut().zip(out).zip(rooms).zip(bytes) {
             // Values after the gathered ones are meaningless; computing them costs less than
             // skipping them.
@@ -162,19 +163,18 @@ impl<'a> ColumnReader<'a> {
             for eight in eights.take(gathered.div_ceil(8)) {
                 // A mask for two-byte numbers, followed by the arithmetic of `add`.
                 *eight = eight.map(|number| {
-                    let second = 0_u32.wrapping_sub((number >> 7) & 1);
+                    let second = 0_u16.wrapping_sub((number >> 7) & 1);
                     let both = (number & 0x7f) | ((number >> 1) & 0x3f80 & second);
-                    (both >> 1) ^ 0_u32.wrapping_sub(both & 1)
+                    (both >> 1) ^ 0_u16.wrapping_sub(both & 1)
                 });
             }
-            let coded = room.get_mut(..gathered).unwrap_or_default();
             let mut sum = column.previous as i32;
-            for number in &mut *coded {
-                sum = sum.wrapping_add(*number as i32);
-                *number = sum as u32;
+            for (number, &delta) in sums.iter_mut().zip(&*room).take(gathered) {
+                sum = sum.wrapping_add(i32::from(delta as i16));
+                *number = sum;
             }
-            for (out, &number) in out.iter_mut().zip(&*coded) {
-                *out = value_of(i64::from(number as i32));
+            for (out, &number) in out.iter_mut().zip(&sums).take(gathered) {
+                *out = value_of(i64::from(number));
             }
             column.previous = i64::from(sum);
             column.cursor.bytes = rest;
@@ -195,29 +195,21 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// Positions of four one- or two-byte numbers within eight bytes, by their continuation bits: bit i
-/// of the index is the highest bit of byte i. With this table the next position is known before a
-/// number is decoded.
-struct Places {
-    /// Total bytes of the four numbers; `None` if one of them is longer.
-    bytes: [u8; 256],
-    /// Bit offsets of the second, third and fourth number, one byte each from the lowest.
-    shifts: [u32; 256],
-}
+/// The places of four one- or two-byte numbers within eight bytes, by their continuation bits: bit i
+/// of the index is the highest bit of byte i. The three lower bytes of an entry are the bit offsets
+/// of the second, third and fourth number, and the highest is the number of the last byte; an entry
+/// is 0 if one of the four is longer. With this table the next position is known before a number is
+/// decoded.
+static PLACES: [u32; 256] = places();
 
-static PLACES: Places = places();
-
-const fn places() -> Places {
-    let mut places = Places {
-        bytes: [0; 256],
-        shifts: [0; 256],
-    };
+const fn places() -> [u32; 256] {
+    let mut places = [0; 256];
     let mut goes_on = 0;
     while goes_on < 256 {
-        let (mut shifts, mut byte, mut number, mut is_short) = (0, 0, 0, true);
+        let (mut entry, mut byte, mut number, mut is_short) = (0, 0, 0, true);
         while number < 4 {
             if number > 0 {
-                shifts |= (8 * byte) << (8 * (number - 1));
+                entry |= (8 * byte) << (8 * (number - 1));
             }
             if goes_on >> byte & 1 == 1 {
                 byte += 1;
@@ -226,8 +218,11 @@ const fn places() -> Places {
             byte += 1;
             number += 1;
         }
-        places.bytes[goes_on] = if is_short { byte as u8 } else { 0 };
-        places.shifts[goes_on] = shifts;
+        places[goes_on] = if is_short {
+            entry | (byte - 1) << 24
+        } else {
+            0
+        };
         goes_on += 1;
     }
     places
@@ -237,64 +232,64 @@ const fn places() -> Places {
 pub(super) const AT_ONCE: usize = 64;
 
 /// Buffers for three columns.
-pub(super) type Rooms = [[u32; AT_ONCE]; 3];
+pub(super) type Rooms = [[u16; AT_ONCE]; 3];
 
-/// Returns the next four numbers, each with the bytes after it, the bit offsets of the second to
-/// fourth, and their total bytes, which is 0 if fewer than eight bytes are left or one of the four
-/// is longer than two bytes.
+/// Puts the next four numbers into a buffer, two bytes for each, and returns their entry in
+/// [`PLACES`]. Returns `None` if fewer than eight bytes are left or one of the four is longer than two
+/// bytes; the content of the buffer is then meaningless.
 #[inline(always)]
-fn four_short_numbers(bytes: &[u8]) -> ([u32; 4], u32, usize) {
-    let Some(&word) = bytes.first_chunk() else {
-        return ([0; 4], 0, 0);
-    };
-    let word = u64::from_le_bytes(word);
+fn put_four(bytes: &[u8], room: &mut [u16; 4]) -> Option<u32> {
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
     // The highest bit of each byte but a number's last is 1; the product gathers them in the
     // highest byte.
     let highest = word & 0x8080_8080_8080_8080;
-    let goes_on = (highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255;
-    let shifts = PLACES.shifts[goes_on];
-    let apart = [
-        word as u32,
-        (word >> (shifts & 63)) as u32,
-        (word >> (shifts >> 8 & 63)) as u32,
-        (word >> (shifts >> 16 & 63)) as u32,
+    let places = PLACES[(highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255];
+    // They are stored before the next column is read: the numbers of three columns exceed the
+    // processor's registers, and a second of `imu` took 6 % more instructions.
+    *room = [
+        word as u16,
+        (word >> (places & 63)) as u16,
+        (word >> (places >> 8 & 63)) as u16,
+        (word >> (places >> 16 & 63)) as u16,
     ];
-    (apart, shifts, usize::from(PLACES.bytes[goes_on]))
+    (places > 0).then_some(places)
 }
 
-/// Puts the next numbers of each column into its buffer, each with the bytes after it, four at a
-/// time, as long as no number takes more than two bytes and eight bytes are left; at most `wanted`.
-/// Returns their number; `bytes` advances.
+/// Returns the bytes after four numbers, by their entry in [`PLACES`].
+#[inline(always)]
+fn after_four(bytes: &[u8], places: u32) -> &[u8] {
+    bytes
+        .get((places >> 24 & 7) as usize + 1..)
+        .unwrap_or_default()
+}
+
+/// Puts the next numbers of each column into its buffer, two bytes for each, four at a time, as long
+/// as four are `wanted`, no number takes more than two bytes and eight bytes are left. Returns their
+/// number; `bytes` advances.
 // A separate function, so that it has the processor's registers to itself.
 #[inline(never)]
 fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize) -> usize {
     let wanted = wanted.min(AT_ONCE);
-    let [x, y, z] = rooms.each_mut().map(|room| room.as_chunks_mut::<4>().0);
-    let mut gathered = 0;
-    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
-        let left = wanted - gathered;
-        if left == 0 {
+    let [mut x, mut y, mut z] = *bytes;
+    let mut fours = 0;
+    let [x_room, y_room, z_room] = rooms.each_mut().map(|room| room.as_chunks_mut::<4>().0);
+    for ((x_room, y_room), z_room) in x_room.iter_mut().zip(y_room).zip(z_room).take(wanted / 4) {
+        let Some(x_places) = put_four(x, x_room) else {
             break;
-        }
-        let fours = bytes.map(four_short_numbers);
-        let mut rests = *bytes;
-        for (rest, &(_, shifts, all)) in rests.iter_mut().zip(&fours) {
-            // If fewer are wanted, they end at the position of the next one.
-            let taken = if left < 4 && all > 0 {
-                (shifts >> (8 * (left - 1)) & 63) as usize / 8
-            } else {
-                all
-            };
-            match rest.get(taken..) {
-                Some(behind) if taken > 0 => *rest = behind,
-                _ => return gathered,
-            }
-        }
-        [*x, *y, *z] = fours.map(|(apart, ..)| apart);
-        *bytes = rests;
-        gathered += left.min(4);
+        };
+        let Some(y_places) = put_four(y, y_room) else {
+            break;
+        };
+        let Some(z_places) = put_four(z, z_room) else {
+            break;
+        };
+        x = after_four(x, x_places);
+        y = after_four(y, y_places);
+        z = after_four(z, z_places);
+        fours += 1;
     }
-    gathered
+    *bytes = [x, y, z];
+    4 * fours
 }
 
 /// An optional column being read.

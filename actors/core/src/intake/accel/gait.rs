@@ -35,6 +35,23 @@ pub(super) const REST_STD_MMPS2: f32 = 60.0;
 /// The number of bins in three seconds.
 const NEWEST_BINS: usize = 30;
 
+/// A bit for each bin.
+const ALL_BINS: u64 = (1 << BINS) - 1;
+
+/// The factors of [`Signal::correlation`] for the pairs of bins that are missing at each lag, if no
+/// bin lacks data.
+const WHOLE_OVERLAPS: [f32; LAGS] = whole_overlaps();
+
+const fn whole_overlaps() -> [f32; LAGS] {
+    let mut overlaps = [0.0; LAGS];
+    let mut lag = 0;
+    while lag < LAGS {
+        overlaps[lag] = BINS as f32 / (BINS - lag) as f32;
+        lag += 1;
+    }
+    overlaps
+}
+
 /// The autocorrelation by lag in bins.
 pub(super) type Correlation = [f32; LAGS];
 
@@ -90,22 +107,46 @@ impl AccelReducer {
         bins
     }
 
-    pub(super) fn signal(&self) -> Signal {
+    /// Returns the bins with data, of bins in chronological order: the lowest bit is the oldest bin.
+    fn measured(&self, bins: &[i16; BINS]) -> u64 {
         let filled = usize::from(self.filled).min(BINS);
-        let bins = self.in_order(&self.bins);
-        let mut measured = 0_u64;
-        // The bins are integers far below 2^24, so their sum is also exact in single precision.
-        let mut sum = 0_i32;
-        for (place, &bin) in bins.iter().enumerate() {
-            let has_data = place >= BINS - filled && bin != MISSING;
-            measured |= u64::from(has_data) << place;
-            sum += if has_data { i32::from(bin) } else { 0 };
+        if filled == BINS && !bins.contains(&MISSING) {
+            return ALL_BINS;
         }
-        let mean = sum as f32 / measured.count_ones().max(1) as f32;
+        let filled = bins.iter().enumerate().skip(BINS - filled);
+        filled.fold(0, |measured, (place, &bin)| {
+            measured | u64::from(bin != MISSING) << place
+        })
+    }
+
+    pub(super) fn signal(&self) -> Signal {
+        let bins = self.in_order(&self.bins);
+        let measured = self.measured(&bins);
         let mut values = [0.0_f32; BINS + LAGS];
-        for (place, (value, &bin)) in values.iter_mut().zip(&bins).enumerate() {
-            let has_data = measured >> place & 1 == 1;
-            *value = if has_data { f32::from(bin) - mean } else { 0.0 };
+        // The bins are integers far below 2^24, so their sum is also exact in single precision.
+        if measured == ALL_BINS {
+            // Without a choice for each bin the loops are vectorised. Together with
+            // `WHOLE_OVERLAPS` this saves 4 % of the instructions of a second of `imu`.
+            let sum: i32 = bins.iter().map(|&bin| i32::from(bin)).sum();
+            let mean = sum as f32 / BINS as f32;
+            for (value, &bin) in values.iter_mut().zip(&bins) {
+                *value = f32::from(bin) - mean;
+            }
+        } else {
+            let has_data = |place: usize| measured >> place & 1 == 1;
+            let with_data = bins
+                .iter()
+                .enumerate()
+                .filter(|&(place, _)| has_data(place));
+            let sum: i32 = with_data.map(|(_, &bin)| i32::from(bin)).sum();
+            let mean = sum as f32 / measured.count_ones().max(1) as f32;
+            for (place, (value, &bin)) in values.iter_mut().zip(&bins).enumerate() {
+                *value = if has_data(place) {
+                    f32::from(bin) - mean
+                } else {
+                    0.0
+                };
+            }
         }
         let newest = Newest::of(&values, measured);
         let energy = values[..BINS].iter().map(|value| value * value).sum();
@@ -209,6 +250,12 @@ impl Signal {
                 *sum += later * value;
             }
         }
+        if self.measured == ALL_BINS {
+            for (value, overlap) in correlation.iter_mut().zip(WHOLE_OVERLAPS) {
+                *value = *value * overlap / energy;
+            }
+            return Some(correlation);
+        }
         for (lag, value) in correlation.iter_mut().enumerate() {
             let pairs = (self.measured & self.measured >> lag).count_ones();
             if pairs < PAIRS_MIN {
@@ -260,6 +307,16 @@ mod tests {
     use super::*;
     use crate::gait::IMU_FEATURES;
     use porchlight_schema::sample::Imu;
+
+    /// The overlaps of a signal without gaps equal, bit for bit, those of counted pairs.
+    #[test]
+    fn the_overlaps_of_a_whole_signal_equal_those_of_counted_pairs() {
+        for (lag, overlap) in WHOLE_OVERLAPS.into_iter().enumerate() {
+            let pairs = (ALL_BINS & ALL_BINS >> lag).count_ones();
+            assert!(pairs >= PAIRS_MIN);
+            assert_eq!(overlap.to_bits(), (BINS as f32 / pairs as f32).to_bits());
+        }
+    }
 
     /// Returns the share of impacts of a walk with the phone in a trouser pocket: the thigh swings it
     /// with each stride, and each heel makes it tremble.
