@@ -413,7 +413,7 @@ mod tests {
         assert!(matches!(put(&store, 2), Err(StoreError::Full)));
         let service = store.committer().write(|_| Ok(()));
         assert!(matches!(runtime.block_on(service), Err(StoreError::Full)));
-        let purge = porchlight_ports::Erasure::purge(&store);
+        let purge = porchlight_ports::Erasure::purge(store.as_ref());
         assert!(matches!(runtime.block_on(purge), Err(StoreError::Full)));
         assert_eq!(group(), before, "nothing was written");
 

