@@ -35,21 +35,11 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let cluster = &config.cluster;
     let has_secret = !cluster.secret_file.as_os_str().is_empty();
     if cluster.node().is_none() {
-        let unused = [
-            ("cluster.listen", !cluster.listen.is_empty()),
-            ("cluster.secret_file", has_secret),
-            (
-                "cluster.accepted_secret_files",
-                !cluster.accepted_secret_files.is_empty(),
-            ),
-        ];
-        return match unused.iter().find(|(_, is_set)| *is_set) {
-            Some((setting, _)) => {
-                let detail = "has no effect without cluster.advertise";
-                Err(ConfigError::invalid(setting, detail))
-            }
-            None => Ok(()),
-        };
+        if !cluster.listen.is_empty() {
+            let detail = "has no effect without cluster.advertise";
+            return Err(ConfigError::invalid("cluster.listen", detail));
+        }
+        return Ok(());
     }
     if config.store.kind != StoreKind::Cql {
         let detail = "needs store.kind = \"cql\": all nodes share one store";
@@ -89,30 +79,6 @@ mod tests {
             Ok(()) => None,
             Err(ConfigError::Invalid { key, .. }) => Some(key),
             Err(_) => Some("something else"),
-        }
-    }
-
-    #[test]
-    fn settings_that_only_a_node_uses_are_refused_in_a_single_process() {
-        for (setting, set) in [
-            (
-                "cluster.listen",
-                (|config| config.cluster.listen = "0.0.0.0:7400".to_owned()) as fn(&mut Config),
-            ),
-            ("cluster.secret_file", |config| {
-                config.cluster.secret_file = "/etc/porchlight/cluster-secret".into();
-            }),
-            ("cluster.accepted_secret_files", |config| {
-                config.cluster.accepted_secret_files =
-                    vec!["/etc/porchlight/cluster-secret".into()];
-            }),
-        ] {
-            let refused = refused(|config| {
-                config.cluster.advertise.clear();
-                config.cluster.secret_file = "".into();
-                set(config);
-            });
-            assert_eq!(refused, Some(setting));
         }
     }
 

@@ -1,6 +1,5 @@
 //! Parameters of the decoder of movement: the evidence of a second, the cost of a change, and the
-//! runs of seconds that become events. Each has its unit in its name and states its
-//! basis.
+//! runs of seconds that become events. Each has its unit in its name and states its basis.
 
 crate::parameters::table! {
     /// The evidence of a second for each state of movement.

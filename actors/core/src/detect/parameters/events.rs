@@ -1,6 +1,5 @@
 //! Parameters of the events that follow rules of their own: position quality, gates, and starts of
-//! vehicles. Each has its unit in its name and states its
-//! basis.
+//! vehicles. Each has its unit in its name and states its basis.
 
 crate::parameters::table! {
     /// Position quality: the limits of the contract.
