@@ -1,5 +1,5 @@
-//! Parameters of paths: the way back, and the rates of fixes by which a confidence is looked up. Each has its unit in its name and states its
-//! basis.
+//! Parameters of paths: the way back, and the rates of fixes by which a confidence is looked up. Each
+//! has its unit in its name and states its basis.
 
 crate::parameters::table! {
     /// The path that the courier walks back (contract 4; sources: backtracking).

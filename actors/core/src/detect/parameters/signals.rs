@@ -1,5 +1,5 @@
-//! Parameters of the signals that the detectors read: usual accuracy, gait, height and position. Each has its unit in its name and states its
-//! basis.
+//! Parameters of the signals that the detectors read: usual accuracy, gait, height and position. Each
+//! has its unit in its name and states its basis.
 
 crate::parameters::table! {
     /// The usual accuracy of the positions.
