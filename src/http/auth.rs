@@ -337,12 +337,13 @@ impl Authenticator {
             CachedKey::Found(record) => Some(record),
             CachedKey::Unknown => None,
             CachedKey::Missing => {
-                self.cache.begin_lookup(&hash).map_err(|wait_ms| {
+                let lookup = self.cache.begin_lookup(&hash).map_err(|wait_ms| {
                     let detail = "Too many requests with unknown keys. Retry later.";
                     Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))
                 })?;
                 let found = self.keys.find_key(hash).await?.map(Arc::new);
                 self.cache.put(hash, found.clone());
+                drop(lookup);
                 found
             }
         };
