@@ -248,7 +248,7 @@ fn status(frame: &Frame<'_>, recorder: &ShownRecorder) -> Markup {
 }
 
 fn links(request: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
-    let url = recorder::link(&request.state, &request.http, recorder.id);
+    let url = recorder::link(&request.state, recorder.id)?;
     let code = recorder::qr_svg(&url)?;
     // An SVG inside a page has no XML declaration.
     let code = code.find("<svg").and_then(|start| code.get(start..));

@@ -1,6 +1,5 @@
 //! Links and status of recorders (contract section 12), for the API and the console.
 
-use actix_web::HttpRequest;
 use porchlight_actors::service::Recorder;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{RecorderId, SessionId};
@@ -165,15 +164,14 @@ fn recent_rates_hz(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
 }
 
 /// Returns the link of a recorder, which contains its token.
-#[must_use]
-pub fn link(state: &State, http: &HttpRequest, id: RecorderId) -> String {
-    let token = state.auth.recorder_token(id);
+///
+/// # Errors
+///
+/// Returns 500: this process creates no links.
+pub fn link(state: &State, id: RecorderId) -> Result<String, Problem> {
     let base = state.images.as_ref().and_then(|images| images.base());
-    let base = base.map(str::to_owned).unwrap_or_else(|| {
-        let connection = http.connection_info();
-        format!("{}://{}", connection.scheme(), connection.host())
-    });
-    format!("{base}/r/{token}")
+    let base = base.ok_or_else(|| Problem::internal("this process creates no links"))?;
+    Ok(format!("{base}/r/{}", state.auth.recorder_token(id)))
 }
 
 /// Draws a text as a QR code, dark on white.
