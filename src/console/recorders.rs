@@ -7,6 +7,7 @@ use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, PreEscaped, html};
 use porchlight_actors::service::{Recorder, RecorderOrder};
+use porchlight_core::audit::Action;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
@@ -34,10 +35,20 @@ const LIFETIME_SEC_DEFAULT: i64 = 86_400;
 const REFRESH_MS: u32 = 5_000;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/recorders", form_page);
-    action(config, "/recorders/create", create);
-    page(config, "/recorders/{id}", show);
-    action(config, "/recorders/{id}/revoke", revoke);
+    page(config, "/recorders", None, form_page);
+    action(
+        config,
+        "/recorders/create",
+        Some(Action::CreateRecorder),
+        create,
+    );
+    page(config, "/recorders/{id}", Some(Action::ReadRecorder), show);
+    action(
+        config,
+        "/recorders/{id}/revoke",
+        Some(Action::DeleteRecorder),
+        revoke,
+    );
 }
 
 /// The submitted texts, shown again if one of them is wrong.
