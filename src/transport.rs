@@ -32,7 +32,6 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::timeout_at;
@@ -289,7 +288,7 @@ impl Inner {
             Err(cause) => Err(cause),
         };
         let duration_ms = elapsed_ms(begun);
-        let (mut response, host) = match head {
+        let (mut response, name) = match head {
             Ok(head) => head,
             Err(cause) => {
                 return Answer {
@@ -303,7 +302,7 @@ impl Inner {
         details.response_headers = details::kept_headers(response.headers());
         let status = response.status().as_u16();
         let kept = read_body(&mut response, deadline).await;
-        let ends = self.ends.get(&host).map(|ends| *ends);
+        let ends = name.and_then(|name| self.ends.get(&name).map(|ends| *ends));
         Answer {
             waited_ms,
             duration_ms,
@@ -346,14 +345,13 @@ impl Inner {
         request: &OutboundRequest,
         target: Target,
         details: &mut AttemptDetails,
-    ) -> Result<(reqwest::Response, String), Cause> {
+    ) -> Result<(reqwest::Response, Option<ServerName<'static>>), Cause> {
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 1);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &request.headers {
             let value = HeaderValue::from_str(value).map_err(|_| Cause::Internal)?;
             headers.insert(HeaderName::from_static(name), value);
         }
-        let host = target.url.host_str().unwrap_or_default().to_owned();
         let body = bytes::Bytes::from_owner(Body(Arc::clone(&request.body)));
         let send = |client: &reqwest::Client| {
             let request = client.post(target.url.clone()).headers(headers.clone());
@@ -378,7 +376,7 @@ impl Inner {
             details.reason = details::reason(&error);
             cause::of_error(&error)
         })?;
-        Ok((response, host))
+        Ok((response, target.server_name()))
     }
 
     async fn addresses(
@@ -398,10 +396,7 @@ impl Inner {
         target: &Target,
         addresses: &[std::net::IpAddr],
     ) -> Result<(), UrlRefused> {
-        let name = match &target.host {
-            Host::Literal(address) => ServerName::from(*address),
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Host)?,
-        };
+        let name = target.server_name().ok_or(UrlRefused::Host)?;
         for &address in addresses {
             let Ok(stream) = TcpStream::connect((address, target.port)).await else {
                 continue;

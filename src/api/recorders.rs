@@ -189,7 +189,7 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
 }
 
 fn link(call: &RequestContext, recorder: &Recorder) -> Result<LinkView, Problem> {
-    let url = recorder::link(&call.state, &call.http, recorder.id);
+    let url = recorder::link(&call.state, recorder.id)?;
     let push_urls = recorder::APPS.into_iter().map(|app| {
         let push_url = format!("{url}/{}", app.path_end);
         (app.json_name.to_owned(), push_url.into())

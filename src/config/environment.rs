@@ -4,20 +4,12 @@ use std::ffi::OsString;
 
 use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError};
+use toml::Table;
+
+use super::Config;
 
 /// The prefix of every variable.
 const PREFIX: &str = "PORCHLIGHT";
-
-/// The keys that hold lists.
-const LISTS: [&str; 7] = [
-    "server.trusted_proxies",
-    "server.cors_origins",
-    "server.ops_hosts",
-    "webhook.allow_addresses",
-    "store.cql.nodes",
-    "secrets.key_files",
-    "cluster.accepted_secret_files",
-];
 
 /// Overrides settings by variables. A list has commas between its items, or is written as in TOML
 /// (`["a", "b"]`), because people copy from the file. Variables that are not Unicode are ignored.
@@ -25,16 +17,18 @@ pub(super) fn override_settings(
     builder: ConfigBuilder<DefaultState>,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
+    // The defaults always serialize.
+    let settings = Table::try_from(Config::default()).unwrap_or_default();
     let (lists, single_values): (Vec<_>, Vec<_>) = variables
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .partition(|(variable, _)| list_key(variable).is_some());
+        .partition(|(variable, _)| list_key(&settings, variable).is_some());
     let environment = config::Environment::with_prefix(PREFIX)
         .prefix_separator("__")
         .separator("__")
         .source(Some(single_values.into_iter().collect()));
     lists
         .iter()
-        .filter_map(|(variable, value)| Some((list_key(variable)?, items(value))))
+        .filter_map(|(variable, value)| Some((list_key(&settings, variable)?, items(value))))
         .try_fold(builder.add_source(environment), |builder, (key, items)| {
             builder.set_override(key, items)
         })
@@ -47,10 +41,13 @@ pub(super) fn key_of(variable: &str) -> Option<String> {
     is_ours.then(|| key.replace("__", ".").to_lowercase())
 }
 
-/// Returns the list key that a variable names.
-fn list_key(variable: &str) -> Option<&'static str> {
+/// Returns the key that a variable names, or `None` if it does not hold a list.
+fn list_key(settings: &Table, variable: &str) -> Option<String> {
     let key = key_of(variable)?;
-    LISTS.into_iter().find(|list| *list == key)
+    let mut sections = key.split('.');
+    let first = settings.get(sections.next()?)?;
+    let value = sections.try_fold(first, |section, name| section.get(name))?;
+    value.is_array().then_some(key)
 }
 
 /// Parses a list in either notation.
@@ -67,4 +64,28 @@ fn items(value: &str) -> Vec<String> {
         .filter(|item| !item.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_of_the_settings_is_recognised() {
+        let settings = Table::try_from(Config::default()).unwrap();
+        for (variable, key) in [
+            ("PORCHLIGHT__SERVER__OPS_HOSTS", Some("server.ops_hosts")),
+            ("PORCHLIGHT__STORE__CQL__NODES", Some("store.cql.nodes")),
+            (
+                "PORCHLIGHT__CLUSTER__ACCEPTED_SECRET_FILES",
+                Some("cluster.accepted_secret_files"),
+            ),
+            ("PORCHLIGHT__STORE__PATH", None),
+            ("PORCHLIGHT__STORE__CQL", None),
+            ("PORCHLIGHT__STORE__PATH__NODES", None),
+            ("PORCHLIGHT__NOTHING", None),
+        ] {
+            assert_eq!(list_key(&settings, variable).as_deref(), key, "{variable}");
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub(super) fn address(asset: &Asset) -> String {
 }
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    super::route::page(config, "/assets/{name}", serve);
+    super::route::page(config, "/assets/{name}", None, serve);
 }
 
 async fn serve(http: HttpRequest) -> Result<HttpResponse, Problem> {

@@ -19,7 +19,7 @@ use super::signed_in::SignedInRequest;
 const ROWS: u32 = 50;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/audit", show);
+    page(config, "/audit", None, show);
 }
 
 /// Returns the address of a page of the log, given the filter and the position after which it

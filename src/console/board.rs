@@ -5,6 +5,7 @@ mod stream;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::html;
+use porchlight_core::audit::Action;
 use porchlight_http::problem::Problem;
 use porchlight_schema::limits::{BOARD_ROWS_MAX, BOARD_SESSIONS_MAX};
 
@@ -14,8 +15,13 @@ use super::signed_in::SignedInRequest;
 use super::{guard, street_map};
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/board", show);
-    page(config, "/board/live", stream::stream);
+    page(config, "/board", Some(Action::ViewConsole), show);
+    page(
+        config,
+        "/board/live",
+        Some(Action::ReadEvents),
+        stream::stream,
+    );
 }
 
 async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {

@@ -9,6 +9,7 @@ mod retry;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_core::audit::Action;
 use porchlight_http::problem::Problem;
 use porchlight_http::query;
 use porchlight_ports::{DeliveryRow, DeliveryStatus, Page};
@@ -20,7 +21,7 @@ use super::layout::{
     self, Frame, Notice, Section, ago, clock, empty, icon, next_page, notice, zone,
 };
 use super::list_query::{CURSOR, ListQuery};
-use super::route::{ROOT, action, page};
+use super::route::{ROOT, action, page, page_with_action};
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
 use filter::{is_narrowed, is_retryable, retry_query};
@@ -29,15 +30,27 @@ use filter::{is_narrowed, is_retryable, retry_query};
 const ROWS: u32 = 50;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/deliveries", list);
-    let both = porchlight_http::route::at("/deliveries/retry", "GET, HEAD, POST");
-    config.service(
-        both.route(porchlight_http::route::get().to(retry::preview))
-            .route(actix_web::web::post().to(retry::run)),
+    page(config, "/deliveries", None, list);
+    page_with_action(
+        config,
+        "/deliveries/retry",
+        retry::preview,
+        Some(Action::RetryDeliveries),
+        retry::run,
     );
-    page(config, "/deliveries/retry/progress", retry::progress);
-    page(config, "/deliveries/{id}", detail::show);
-    action(config, "/deliveries/{id}/retry", detail::retry);
+    page(config, "/deliveries/retry/progress", None, retry::progress);
+    page(
+        config,
+        "/deliveries/{id}",
+        Some(Action::ReadDelivery),
+        detail::show,
+    );
+    action(
+        config,
+        "/deliveries/{id}/retry",
+        Some(Action::RetryDelivery),
+        detail::retry,
+    );
 }
 
 async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {

@@ -6,6 +6,7 @@
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_core::audit::Action;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
@@ -56,9 +57,9 @@ const CHOICES: [(&str, KeyKind, Role, &str); 4] = [
 ];
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/keys", show);
-    action(config, "/keys/create", create);
-    action(config, "/keys/{id}/revoke", revoke);
+    page(config, "/keys", None, show);
+    action(config, "/keys/create", Some(Action::CreateKey), create);
+    action(config, "/keys/{id}/revoke", Some(Action::RevokeKey), revoke);
 }
 
 fn key_admin(request: &SignedInRequest) -> &KeyAdmin {

@@ -10,6 +10,7 @@ mod counts;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_core::audit::Action;
 use porchlight_core::webhook::Cause;
 use porchlight_http::problem::Problem;
 use porchlight_ports::ends_soon;
@@ -38,7 +39,7 @@ const ORDER: [DeliveryStatus; 6] = [
 const LIVE_SHOWN: usize = 6;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "", show);
+    page(config, "", Some(Action::ListSessions), show);
 }
 
 async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {

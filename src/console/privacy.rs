@@ -9,6 +9,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use actix_web::web::ServiceConfig;
 use porchlight_actors::service::Submitted;
+use porchlight_core::audit::Action;
 use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem, privacy_limit_reached, privacy_request_not_found};
@@ -19,11 +20,36 @@ use super::signed_in::SignedInRequest;
 use form::Entered;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/privacy", list::show);
-    action(config, "/privacy/confirm", confirm::confirm);
-    action(config, "/privacy/create", create);
-    action(config, "/privacy/{id}/cancel", cancel);
-    page(config, "/privacy/{id}/receipt", receipt);
+    page(
+        config,
+        "/privacy",
+        Some(Action::ReadPrivacyRequest),
+        list::show,
+    );
+    action(
+        config,
+        "/privacy/confirm",
+        Some(Action::ReadPrivacyRequest),
+        confirm::confirm,
+    );
+    action(
+        config,
+        "/privacy/create",
+        Some(Action::CreatePrivacyRequest),
+        create,
+    );
+    action(
+        config,
+        "/privacy/{id}/cancel",
+        Some(Action::CancelPrivacyRequest),
+        cancel,
+    );
+    page(
+        config,
+        "/privacy/{id}/receipt",
+        Some(Action::ReadPrivacyRequest),
+        receipt,
+    );
 }
 
 /// Returns the request in the path.

@@ -7,10 +7,12 @@ use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, PreEscaped, html};
 use porchlight_actors::service::{Recorder, RecorderOrder};
+use porchlight_core::audit::Action;
+use porchlight_core::recorder::Activity;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
-use porchlight_http::recorder::{self, Activity, ShownRecorder};
+use porchlight_http::recorder::{self, ShownRecorder};
 use porchlight_schema::ids::RecorderId;
 use porchlight_schema::limits::{ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, TEXT_CHARS_MAX};
 use porchlight_schema::session::{Address, Point};
@@ -34,10 +36,20 @@ const LIFETIME_SEC_DEFAULT: i64 = 86_400;
 const REFRESH_MS: u32 = 5_000;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/recorders", form_page);
-    action(config, "/recorders/create", create);
-    page(config, "/recorders/{id}", show);
-    action(config, "/recorders/{id}/revoke", revoke);
+    page(config, "/recorders", None, form_page);
+    action(
+        config,
+        "/recorders/create",
+        Some(Action::CreateRecorder),
+        create,
+    );
+    page(config, "/recorders/{id}", Some(Action::ReadRecorder), show);
+    action(
+        config,
+        "/recorders/{id}/revoke",
+        Some(Action::DeleteRecorder),
+        revoke,
+    );
 }
 
 /// The submitted texts, shown again if one of them is wrong.
@@ -248,7 +260,7 @@ fn status(frame: &Frame<'_>, recorder: &ShownRecorder) -> Markup {
 }
 
 fn links(request: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
-    let url = recorder::link(&request.state, &request.http, recorder.id);
+    let url = recorder::link(&request.state, recorder.id)?;
     let code = recorder::qr_svg(&url)?;
     // An SVG inside a page has no XML declaration.
     let code = code.find("<svg").and_then(|start| code.get(start..));

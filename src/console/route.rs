@@ -1,7 +1,7 @@
 //! The paths of the console's pages, and functions to add them.
 
-use actix_web::HttpRequest;
 use actix_web::web::{self, ServiceConfig};
+use actix_web::{HttpRequest, Resource};
 use porchlight_core::audit::Action;
 use porchlight_http::route::{at, get};
 use porchlight_schema::key::Permission;
@@ -27,102 +27,75 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
     lesser.map_or(Permission::Change, |(_, permission)| *permission)
 }
 
-/// The actions under which requests are recorded in the audit log, by method and pattern. The other
-/// pages show no personal data.
-const AUDITED: [(bool, &str, Action); 31] = [
-    (true, "/console", Action::ListSessions),
-    (true, "/console/sessions", Action::ListSessions),
-    (true, "/console/board", Action::ViewConsole),
-    (true, "/console/board/live", Action::ReadEvents),
-    (true, "/console/sessions/{id}", Action::ViewConsole),
-    (true, "/console/sessions/{id}/live", Action::ReadEvents),
-    (
-        true,
-        "/console/sessions/{id}/explanation",
-        Action::ReadExplanation,
-    ),
-    (true, "/console/deliveries/{id}", Action::ReadDelivery),
-    (true, "/console/recorders/{id}", Action::ReadRecorder),
-    (true, "/console/privacy", Action::ReadPrivacyRequest),
-    (
-        true,
-        "/console/privacy/{id}/receipt",
-        Action::ReadPrivacyRequest,
-    ),
-    (
-        false,
-        "/console/privacy/confirm",
-        Action::ReadPrivacyRequest,
-    ),
-    (
-        false,
-        "/console/privacy/create",
-        Action::CreatePrivacyRequest,
-    ),
-    (
-        false,
-        "/console/privacy/{id}/cancel",
-        Action::CancelPrivacyRequest,
-    ),
-    (false, "/console/recorders/create", Action::CreateRecorder),
-    (
-        false,
-        "/console/recorders/{id}/revoke",
-        Action::DeleteRecorder,
-    ),
-    (false, "/console/sessions/{id}/review", Action::WriteReview),
-    (false, "/console/sessions/{id}/hold", Action::PlaceHold),
-    (
-        false,
-        "/console/sessions/{id}/release-hold",
-        Action::ReleaseHold,
-    ),
-    (false, "/console/deliveries/retry", Action::RetryDeliveries),
-    (
-        false,
-        "/console/deliveries/{id}/retry",
-        Action::RetryDelivery,
-    ),
-    (false, "/console/webhook/register", Action::CreateWebhook),
-    (false, "/console/webhook/change", Action::UpdateWebhook),
-    (false, "/console/webhook/pause", Action::UpdateWebhook),
-    (false, "/console/webhook/resume", Action::UpdateWebhook),
-    (false, "/console/webhook/rotate", Action::RotateSecret),
-    (false, "/console/webhook/end-overlap", Action::EndOverlap),
-    (false, "/console/webhook/delete", Action::DeleteWebhook),
-    (false, "/console/webhook/test", Action::TestWebhook),
-    (false, "/console/keys/create", Action::CreateKey),
-    (false, "/console/keys/{id}/revoke", Action::RevokeKey),
-];
+/// The action under which the audit log records the requests of a resource.
+#[derive(Clone, Copy)]
+struct Audited {
+    action: Action,
+    /// Whether it records the reads of the resource, and not its changes.
+    is_read: bool,
+}
 
 /// Returns the action under which a request is recorded, or `None` if it is not recorded.
 pub(crate) fn audited(http: &HttpRequest) -> Option<Action> {
-    let pattern = http.match_pattern().unwrap_or_default();
-    let is_read = http.method().is_safe();
-    let found = AUDITED
-        .iter()
-        .find(|(reads, audited, _)| *reads == is_read && *audited == pattern);
-    found.map(|(_, _, action)| *action)
+    let audited = http.app_data::<Audited>()?;
+    (audited.is_read == http.method().is_safe()).then_some(audited.action)
 }
 
-/// Adds a read-only page at `path` below the console's root.
-pub(crate) fn page<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
-where
+/// Adds a read-only page at `path` below the console's root. `audited` is the action under which
+/// its requests are recorded; `None` for a page without personal data.
+pub(crate) fn page<F, Args>(
+    config: &mut ServiceConfig,
+    path: &str,
+    audited: Option<Action>,
+    handler: F,
+) where
     F: actix_web::Handler<Args>,
     Args: actix_web::FromRequest + 'static,
     F::Output: actix_web::Responder + 'static,
 {
-    let allowed = at(path, "GET, HEAD");
-    config.service(allowed.route(get().to(handler)));
+    let resource = recorded(at(path, "GET, HEAD"), audited, true);
+    config.service(resource.route(get().to(handler)));
 }
 
-/// Adds an action at `path` below the console's root.
-pub(crate) fn action<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
-where
+/// Adds an action at `path` below the console's root, recorded as `audited`.
+pub(crate) fn action<F, Args>(
+    config: &mut ServiceConfig,
+    path: &str,
+    audited: Option<Action>,
+    handler: F,
+) where
     F: actix_web::Handler<Args>,
     Args: actix_web::FromRequest + 'static,
     F::Output: actix_web::Responder + 'static,
 {
-    let allowed = at(path, "POST");
-    config.service(allowed.route(web::post().to(handler)));
+    let resource = recorded(at(path, "POST"), audited, false);
+    config.service(resource.route(web::post().to(handler)));
+}
+
+/// Adds a page that is not recorded, and an action at the same `path`, recorded as `audited`.
+pub(crate) fn page_with_action<P, PageArgs, A, ActionArgs>(
+    config: &mut ServiceConfig,
+    path: &str,
+    page: P,
+    audited: Option<Action>,
+    action: A,
+) where
+    P: actix_web::Handler<PageArgs>,
+    PageArgs: actix_web::FromRequest + 'static,
+    P::Output: actix_web::Responder + 'static,
+    A: actix_web::Handler<ActionArgs>,
+    ActionArgs: actix_web::FromRequest + 'static,
+    A::Output: actix_web::Responder + 'static,
+{
+    let resource = recorded(at(path, "GET, HEAD, POST"), audited, false);
+    let with_page = resource.route(get().to(page));
+    config.service(with_page.route(web::post().to(action)));
+}
+
+/// Returns the resource with the action under which its reads or its changes are recorded.
+fn recorded(resource: Resource, audited: Option<Action>, is_read: bool) -> Resource {
+    match audited {
+        Some(action) => resource.app_data(Audited { action, is_read }),
+        None => resource,
+    }
 }

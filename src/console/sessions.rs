@@ -16,6 +16,7 @@ mod trace;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_core::audit::Action;
 use porchlight_http::problem::Problem;
 use porchlight_http::query;
 use porchlight_ports::{Page, SessionFilter, SessionOutcome, SessionRow};
@@ -53,13 +54,43 @@ const STATES: [(SessionStatus, &str); 2] = [
 ];
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    super::route::page(config, "/sessions", list);
-    super::route::page(config, "/sessions/{id}", page::show);
-    super::route::page(config, "/sessions/{id}/live", live::stream);
-    super::route::page(config, "/sessions/{id}/explanation", explanation::show);
-    super::route::action(config, "/sessions/{id}/review", explanation::review);
-    super::route::action(config, "/sessions/{id}/hold", hold::place);
-    super::route::action(config, "/sessions/{id}/release-hold", hold::release);
+    super::route::page(config, "/sessions", Some(Action::ListSessions), list);
+    super::route::page(
+        config,
+        "/sessions/{id}",
+        Some(Action::ViewConsole),
+        page::show,
+    );
+    super::route::page(
+        config,
+        "/sessions/{id}/live",
+        Some(Action::ReadEvents),
+        live::stream,
+    );
+    super::route::page(
+        config,
+        "/sessions/{id}/explanation",
+        Some(Action::ReadExplanation),
+        explanation::show,
+    );
+    super::route::action(
+        config,
+        "/sessions/{id}/review",
+        Some(Action::WriteReview),
+        explanation::review,
+    );
+    super::route::action(
+        config,
+        "/sessions/{id}/hold",
+        Some(Action::PlaceHold),
+        hold::place,
+    );
+    super::route::action(
+        config,
+        "/sessions/{id}/release-hold",
+        Some(Action::ReleaseHold),
+        hold::release,
+    );
 }
 
 /// The outcomes by which sessions can be filtered.

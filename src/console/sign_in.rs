@@ -49,13 +49,8 @@ impl SignInNotice {
 }
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    let resource = porchlight_http::route::at("/sign-in", "GET, HEAD, POST");
-    config.service(
-        resource
-            .route(porchlight_http::route::get().to(show))
-            .route(actix_web::web::post().to(sign_in)),
-    );
-    super::route::action(config, "/sign-out", sign_out);
+    super::route::page_with_action(config, "/sign-in", show, None, sign_in);
+    super::route::action(config, "/sign-out", None, sign_out);
 }
 
 async fn show(http: HttpRequest) -> HttpResponse {

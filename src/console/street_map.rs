@@ -18,7 +18,12 @@ use super::state::Console;
 const FOREVER: &str = "private, max-age=31536000, immutable";
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/map/{version}/{theme}/{zoom}/{x}/{y}.png", square);
+    page(
+        config,
+        "/map/{version}/{theme}/{zoom}/{x}/{y}.png",
+        None,
+        square,
+    );
 }
 
 /// Answers with one square of the map. It shows no data of the customer.

@@ -5,6 +5,7 @@ mod show;
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use porchlight_actors::webhook::{ConfigureError, Tested, Webhooks};
+use porchlight_core::audit::Action;
 use porchlight_http::problem::Problem;
 use porchlight_http::query::Query;
 use porchlight_ports::Endpoint;
@@ -69,15 +70,45 @@ impl Feedback {
 }
 
 pub(super) fn routes(config: &mut ServiceConfig) {
-    page(config, "/webhook", show);
-    action(config, "/webhook/register", register);
-    action(config, "/webhook/change", change);
-    action(config, "/webhook/pause", pause);
-    action(config, "/webhook/resume", resume);
-    action(config, "/webhook/rotate", rotate);
-    action(config, "/webhook/end-overlap", end_overlap);
-    action(config, "/webhook/delete", delete);
-    action(config, "/webhook/test", test);
+    page(config, "/webhook", None, show);
+    action(
+        config,
+        "/webhook/register",
+        Some(Action::CreateWebhook),
+        register,
+    );
+    action(
+        config,
+        "/webhook/change",
+        Some(Action::UpdateWebhook),
+        change,
+    );
+    action(config, "/webhook/pause", Some(Action::UpdateWebhook), pause);
+    action(
+        config,
+        "/webhook/resume",
+        Some(Action::UpdateWebhook),
+        resume,
+    );
+    action(
+        config,
+        "/webhook/rotate",
+        Some(Action::RotateSecret),
+        rotate,
+    );
+    action(
+        config,
+        "/webhook/end-overlap",
+        Some(Action::EndOverlap),
+        end_overlap,
+    );
+    action(
+        config,
+        "/webhook/delete",
+        Some(Action::DeleteWebhook),
+        delete,
+    );
+    action(config, "/webhook/test", Some(Action::TestWebhook), test);
 }
 
 /// Returns the endpoint, if there is one.

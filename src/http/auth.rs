@@ -323,6 +323,14 @@ impl Authenticator {
         Ok(record)
     }
 
+    /// Returns whether the key with this SHA-256, which has signed in to the console, is no longer
+    /// valid. The call does not count against the rate limit. While the store is unavailable, the
+    /// key stays valid.
+    pub async fn is_key_revoked(&self, hash: [u8; 32], now: TimestampMs) -> bool {
+        let record = self.record(hash, now).await;
+        record.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
+    }
+
     async fn key(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
         let read = keys::read(credential).ok_or_else(not_a_credential)?;
         let record = self.record(read.hash, now).await?;
@@ -337,12 +345,13 @@ impl Authenticator {
             CachedKey::Found(record) => Some(record),
             CachedKey::Unknown => None,
             CachedKey::Missing => {
-                self.cache.begin_lookup(&hash).map_err(|wait_ms| {
+                let lookup = self.cache.begin_lookup(&hash).map_err(|wait_ms| {
                     let detail = "Too many requests with unknown keys. Retry later.";
                     Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))
                 })?;
                 let found = self.keys.find_key(hash).await?.map(Arc::new);
                 self.cache.put(hash, found.clone());
+                drop(lookup);
                 found
             }
         };

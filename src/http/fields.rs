@@ -1,7 +1,7 @@
 //! Reads a JSON body field by field and reports every error with its pointer.
 //!
-//! Unknown fields are ignored, a known field with a wrong type or value is an error, and null means
-//! absent.
+//! Unknown fields are ignored unless the caller refuses them with [`Fields::only`]. A known field
+//! with a wrong type or value is an error, and null means absent.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

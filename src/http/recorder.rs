@@ -1,7 +1,7 @@
 //! Links and status of recorders (contract section 12), for the API and the console.
 
-use actix_web::HttpRequest;
 use porchlight_actors::service::Recorder;
+use porchlight_core::recorder::Activity;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::RECORDER_RECEIVING_MS;
@@ -39,32 +39,6 @@ pub const APPS: [App; 5] = [
     app("gpslogger", "gpslogger", "GPSLogger"),
 ];
 
-/// The present activity of a recorder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
-    /// No push has arrived yet.
-    Waiting,
-    /// Pushes arrive.
-    Receiving,
-    /// The last push is older than a minute.
-    Silent,
-    /// The recorder's newest session has ended.
-    Recorded,
-}
-
-impl Activity {
-    /// Returns the word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Receiving => "receiving",
-            Self::Silent => "silent",
-            Self::Recorded => "recorded",
-        }
-    }
-}
-
 /// The state of a recorder as its customer and its courier see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownRecorder {
@@ -101,22 +75,13 @@ impl ShownRecorder {
             },
             None => None,
         };
-        let last_heard_at = recorder.state.last_heard_at;
-        let rates_hz = recent_rates_hz(recorder, state.service.now());
-        let activity = if session.is_some_and(|session| session.end.is_some()) {
-            Activity::Recorded
-        } else if !rates_hz.is_empty() {
-            Activity::Receiving
-        } else if last_heard_at.is_some() {
-            Activity::Silent
-        } else {
-            Activity::Waiting
-        };
+        let now = state.service.now();
+        let has_ended = session.is_some_and(|session| session.end.is_some());
         Ok(Self {
-            activity,
+            activity: recorder.state.activity(now, has_ended),
             session_id,
-            last_heard_at,
-            rates_hz,
+            last_heard_at: recorder.state.last_heard_at,
+            rates_hz: recorder.state.recent_rates_hz(now),
         })
     }
 
@@ -125,9 +90,15 @@ impl ShownRecorder {
     pub fn sentence(&self) -> String {
         match self.activity {
             Activity::Waiting => "Nothing received yet.".to_owned(),
-            Activity::Silent => "Nothing received in the last minute.".to_owned(),
+            Activity::Silent => {
+                let seconds = RECORDER_RECEIVING_MS / 1_000;
+                format!("Nothing received in the last {seconds} s.")
+            }
             Activity::Recorded => {
                 "The delivery is recorded. The next position begins a new one.".to_owned()
+            }
+            Activity::Receiving if self.rates_hz.is_empty() => {
+                "The app is connected. It has sent no readings yet.".to_owned()
             }
             Activity::Receiving => {
                 let rates = self.rates_hz.iter().map(|&(kind, hz)| match kind {
@@ -155,25 +126,15 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the recently received values per second, by kind.
-fn recent_rates_hz(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
-    let received_at = recorder.state.last_heard_at;
-    if received_at.is_none_or(|received_at| now.since_ms(received_at) > RECORDER_RECEIVING_MS) {
-        return Vec::new();
-    }
-    recorder.state.rates_hz()
-}
-
 /// Returns the link of a recorder, which contains its token.
-#[must_use]
-pub fn link(state: &State, http: &HttpRequest, id: RecorderId) -> String {
-    let token = state.auth.recorder_token(id);
+///
+/// # Errors
+///
+/// Returns 500: this process creates no links.
+pub fn link(state: &State, id: RecorderId) -> Result<String, Problem> {
     let base = state.images.as_ref().and_then(|images| images.base());
-    let base = base.map(str::to_owned).unwrap_or_else(|| {
-        let connection = http.connection_info();
-        format!("{}://{}", connection.scheme(), connection.host())
-    });
-    format!("{base}/r/{token}")
+    let base = base.ok_or_else(|| Problem::internal("this process creates no links"))?;
+    Ok(format!("{base}/r/{}", state.auth.recorder_token(id)))
 }
 
 /// Draws a text as a QR code, dark on white.

@@ -361,6 +361,13 @@ mod tests {
         std::env::temp_dir().join(name)
     }
 
+    fn secrets() -> StoreSecrets {
+        StoreSecrets {
+            first: zeroize::Zeroizing::new([5; 32]),
+            others: Vec::new(),
+        }
+    }
+
     fn wait_for_level(store: &EmbeddedStore, level: SpaceLevel) {
         for _ in 0..600 {
             if store.committer().space() == level {
@@ -389,6 +396,8 @@ mod tests {
         };
         {
             let store = EmbeddedStore::open_for_command(&path).unwrap();
+            // All rows of this store are sealed, so a purge rewrites no files.
+            store.unlock(&secrets()).unwrap();
             put(&store, 1).unwrap();
         }
         let free_bytes = Arc::new(AtomicU64::new(0));
@@ -407,14 +416,15 @@ mod tests {
             on_fatal: Arc::new(|reason| panic!("{reason}")),
         };
         let store = EmbeddedStore::open_on_disk(options, disk).unwrap();
+        store.unlock(&secrets()).unwrap();
+        let purge = || runtime.block_on(porchlight_ports::Erasure::purge(store.as_ref()));
         let group = || Acknowledged::open(&path).unwrap().unwrap().number();
         let before = group();
         assert_eq!(read(&store), [1]);
         assert!(matches!(put(&store, 2), Err(StoreError::Full)));
         let service = store.committer().write(|_| Ok(()));
         assert!(matches!(runtime.block_on(service), Err(StoreError::Full)));
-        let purge = porchlight_ports::Erasure::purge(store.as_ref());
-        assert!(matches!(runtime.block_on(purge), Err(StoreError::Full)));
+        assert!(matches!(purge(), Err(StoreError::Full)));
         assert_eq!(group(), before, "nothing was written");
 
         free_bytes.store(1 << 29, Ordering::Relaxed);
@@ -425,6 +435,7 @@ mod tests {
             Ok(())
         });
         runtime.block_on(service).unwrap();
+        purge().unwrap();
 
         free_bytes.store(1 << 31, Ordering::Relaxed);
         wait_for_level(&store, SpaceLevel::Plenty);

@@ -39,8 +39,8 @@ pub(crate) fn with_checksum(
     payload
 }
 
-/// Returns the error for a damaged row, named by its space and key. Keys contain only ids, times
-/// and hashes.
+/// Returns the error for a damaged row, named by its space and key. Keys contain only ids, times,
+/// hashes and names of organizations.
 pub(crate) fn damaged(space: Space, key: &[u8], what: &str) -> StoreError {
     StoreError::Damaged(format!(
         "{} row {}: {what}",

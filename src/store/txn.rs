@@ -255,8 +255,8 @@ impl Txn<'_> {
         self.group.undo.push((space, key, before));
     }
 
-    /// Writes a raw payload. Errors quote keys, so keys contain ids, times and hashes, and no
-    /// secrets.
+    /// Writes a raw payload. Errors quote keys, so keys contain ids, times, hashes and names of
+    /// organizations, and no secrets.
     pub fn put(&mut self, space: Space, key: Vec<u8>, payload: Vec<u8>) {
         self.write(space, key, Some(payload));
     }

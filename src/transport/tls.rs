@@ -47,7 +47,7 @@ pub enum TrustError {
 }
 
 /// The last seen expiry of each host's chain.
-pub(super) type CertificateEnds = Arc<DashMap<String, TimestampMs>>;
+pub(super) type CertificateEnds = Arc<DashMap<ServerName<'static>, TimestampMs>>;
 
 /// The reason why a certificate without a trusted issuer does not verify.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ impl ServerCertVerifier for ExpiryRecorder {
             if self.ends.len() >= HOSTS_MAX {
                 self.ends.clear();
             }
-            self.ends.insert(server_name.to_str().into_owned(), ends);
+            self.ends.insert(server_name.to_owned(), ends);
         }
         Ok(verified)
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use porchlight_ports::UrlRefused;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use reqwest::Url;
+use rustls::pki_types::ServerName;
 use url::ParseError;
 
 use super::address::{Cidr, Origin, is_permitted};
@@ -78,6 +79,16 @@ impl Target {
             named.ends_with(['.', '。', '．', '｡']) || named.to_ascii_lowercase().ends_with("%2e");
         let host = Self::read_host(&url, has_dot, allowed)?;
         Ok(Self { url, host, port })
+    }
+
+    /// Returns the name of the host in TLS, which has no brackets around an IPv6 address; `None` if
+    /// no certificate can have the name.
+    #[must_use]
+    pub fn server_name(&self) -> Option<ServerName<'static>> {
+        match &self.host {
+            Host::Literal(address) => Some(ServerName::from(*address)),
+            Host::Name(name) => ServerName::try_from(name.clone()).ok(),
+        }
     }
 
     fn read_host(url: &Url, has_dot: bool, allowed: &[Cidr]) -> Result<Host, UrlRefused> {
@@ -221,6 +232,8 @@ mod tests {
         ] {
             let target = Target::parse(&format!("https://{host}:8443/"), &allowed).unwrap();
             assert_eq!(target.host, Host::Literal(address.parse().unwrap()));
+            // A certificate is remembered under the name that the TLS library reports.
+            assert_eq!(target.server_name().unwrap().to_str(), address);
         }
         for dotted in [
             "127.0.0.1.",

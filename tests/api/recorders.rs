@@ -464,7 +464,7 @@ async fn the_link_opens_the_setup_page_for_the_apps() {
         page()
             .await
             .text
-            .contains("Nothing received in the last minute.")
+            .contains("Nothing received in the last 60 s.")
     );
     server.stop().await;
 }

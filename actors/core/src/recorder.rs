@@ -5,6 +5,7 @@
 //! session and a `seq`. A push that arrives twice gets the same session and the same `seq`, so
 //! every write is idempotent.
 
+mod activity;
 pub mod gpslogger;
 mod json;
 mod motion;
@@ -17,6 +18,7 @@ mod state;
 mod time;
 pub mod traccar;
 
+pub use activity::Activity;
 pub use push::{ImuArrays, Measurement, PayloadError, Push, PushNumber, Reading};
 pub use state::{Append, EndOfSession, Opening, Plan, RecordedSession, RecorderState, Stop};
 

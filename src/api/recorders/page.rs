@@ -50,7 +50,7 @@ async fn recorder_page(call: &RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = recorder_of(call).await?;
     let shown = ShownRecorder::of(&call.state, &recorder).await?;
     let body = render(
-        &recorder::link(&call.state, &call.http, recorder.id),
+        &recorder::link(&call.state, recorder.id)?,
         &recorder,
         &shown.sentence(),
     );

@@ -105,12 +105,16 @@ impl KeyCache {
     /// # Errors
     ///
     /// Returns the time to wait, in milliseconds, if the lookup is not permitted now.
-    pub(super) fn begin_lookup(&self, hash: &[u8; 32]) -> Result<(), u64> {
-        if self.found.contains(hash) {
-            return Ok(());
+    pub(super) fn begin_lookup(&self, hash: &[u8; 32]) -> Result<Lookup<'_>, u64> {
+        let lookup = Lookup {
+            cache: self,
+            hash: *hash,
+        };
+        if !self.found.contains(hash) {
+            let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.first_lookups().take(now_ms)?;
         }
-        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.first_lookups().take(now_ms)
+        Ok(lookup)
     }
 
     fn first_lookups(&self) -> MutexGuard<'_, TokenBucket> {
@@ -161,6 +165,20 @@ impl KeyCache {
             if map.len() >= max {
                 map.clear();
             }
+        }
+    }
+}
+
+/// A lookup in progress. If it ends without a result, the next caller refreshes the entry.
+pub(super) struct Lookup<'c> {
+    cache: &'c KeyCache,
+    hash: [u8; 32],
+}
+
+impl Drop for Lookup<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.cache.known.get(&self.hash) {
+            entry.is_refreshing.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -255,6 +273,19 @@ mod tests {
         }
         cache.put([1; 32], Some(record()));
         assert_eq!(cache.get(&[1; 32]), CachedKey::Found(record()));
+    }
+
+    #[test]
+    fn another_caller_refreshes_after_a_lookup_that_failed() {
+        let cache = KeyCache::new(Duration::from_secs(60));
+        cache.put([1; 32], Some(record()));
+        cache.known.get_mut(&[1; 32]).unwrap().at -= Duration::from_secs(41);
+        for _ in 0..3 {
+            assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
+            let lookup = cache.begin_lookup(&[1; 32]).unwrap();
+            assert_eq!(cache.get(&[1; 32]), CachedKey::Found(record()));
+            drop(lookup);
+        }
     }
 
     #[test]

@@ -65,9 +65,10 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 }
 
 /// Removes the oldest completed session after the row `after` if it was completed before `before`,
-/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The
-/// row that names the session is removed last, so that an interrupted sweep continues where it
-/// stopped.
+/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` batches; the
+/// call that finds no batch removes all other rows of the session, whose number its changes and
+/// their messages determine. The row that names the session is removed last, so that an
+/// interrupted sweep continues where it stopped.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
     before: TimestampMs,

@@ -461,7 +461,7 @@ impl RecorderState {
 
     /// Returns the received values per second, by kind, over the last pushes.
     #[must_use]
-    pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
+    pub(super) fn rates_hz(&self) -> Vec<(Kind, f64)> {
         rates::rates_hz(&self.counts)
     }
 }
