@@ -32,6 +32,7 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::timeout_at;
