@@ -21,8 +21,9 @@ fn patterns(folder: &Path, found: &mut Vec<String>) {
             patterns(&path, found);
         } else if path.extension().is_some_and(|name| name == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            let calls = text.split("page(config, \"").skip(1);
-            found.extend(calls.map(|call| call.split('"').next().unwrap().to_owned()));
+            let calls = text.split("page(").skip(1);
+            let arguments = calls.filter_map(|call| call.trim_start().strip_prefix("config,"));
+            found.extend(arguments.map(|call| call.split('"').nth(1).unwrap().to_owned()));
         }
     }
 }
