@@ -1,7 +1,9 @@
 //! Tests the migration from the embedded store to a CQL cluster, and the use of that cluster.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
     Clock, Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization,
@@ -17,7 +19,6 @@ use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{MigrateError, migrate};
 use porchlight_world::SystemClock;
-use tokio::sync::Notify;
 
 use crate::cql::options;
 use crate::cql_server::CqlServer;
@@ -285,12 +286,10 @@ async fn a_webhook_that_changed_after_an_interrupted_run_is_migrated_in_its_new_
         let start = start(tenant, T0.plus_ms(place));
         from.start(new_session(&start)).await.unwrap();
     }
-    // The first run is interrupted when it has imported the sessions.
-    let imported = Notify::new();
-    tokio::select! {
-        done = migrate(&from, &to, |_| imported.notify_one()) => panic!("{done:?}"),
-        () = imported.notified() => {}
-    }
+    // The first run is interrupted when it has imported the sessions, before it sends anything else.
+    let first = migrate(&from, &to, |_| panic!("interrupted"));
+    let panic = AssertUnwindSafe(first).catch_unwind().await.unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"interrupted"));
     put_endpoint(&*from, tenant, false).await;
     let done = migrate(&from, &to, |_| {}).await.unwrap();
     assert_eq!((done.sessions, done.were_there), (0, 2));
