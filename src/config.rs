@@ -27,6 +27,7 @@ use porchlight_schema::limits::{
     RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_DURATION_MS_MAX,
     SESSION_IDLE_MINUTES_DEFAULT, STORE_RESERVE_BYTES_DEFAULT,
 };
+use porchlight_schema::time::HOUR_MS;
 use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
@@ -236,7 +237,7 @@ impl Default for Cql {
 pub struct Session {
     /// A session without data for this long is completed.
     pub idle_timeout: HumanDuration,
-    /// A session older than this is completed; at most 72h.
+    /// A session older than this is completed; at most [`SESSION_DURATION_MS_MAX`].
     pub max_duration: HumanDuration,
 }
 
@@ -426,17 +427,18 @@ impl Config {
         }
         // Either limit may be the shorter one.
         if !(1..=SESSION_DURATION_MS_MAX).contains(&self.session.max_duration.as_millis()) {
-            return invalid(
-                "session.max_duration",
-                "must be longer than 0 and at most 72h",
-            );
+            let most_h = SESSION_DURATION_MS_MAX / HOUR_MS;
+            let detail = format!("must be longer than 0 and at most {most_h}h");
+            return invalid("session.max_duration", &detail);
         }
         if self.store.retention.as_millis() < RETENTION_MS_MIN {
-            let detail = "must be 3d or more: webhooks are retried for more than a day";
-            return invalid("store.retention", detail);
+            let least = HumanDuration::from_millis(RETENTION_MS_MIN);
+            let detail =
+                format!("must be {least} or more: webhooks are retried for more than a day");
+            return invalid("store.retention", &detail);
         }
         if let Err((key, detail)) = self.retention.check(self.store.retention) {
-            return invalid(key, detail);
+            return invalid(key, &detail);
         }
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
@@ -449,8 +451,10 @@ impl Config {
         self.server.check_public_url()?;
         self.server.check_workers()?;
         self.server.check_ops_hosts()?;
-        if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
-            return invalid("server.drain_grace", "must not be longer than 20s");
+        let most = HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000);
+        if self.server.drain_grace > most {
+            let detail = format!("must not be longer than {most}");
+            return invalid("server.drain_grace", &detail);
         }
         Ok(())
     }

@@ -11,10 +11,11 @@ use porchlight_http::waking::yield_to_payload;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
     ADDRESS_ACCURACY_M_MAX, ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, ADDRESS_GATES_MAX,
-    DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, STARTED_AT_BACK_MS_MAX,
-    STOREY_HEIGHT_M_MAX, STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
+    CLOCK_AHEAD_MS_MAX, DEVICE_SENSOR_CHARS_MAX, DEVICE_SENSORS_MAX, IDEMPOTENCY_KEY_CHARS_MAX,
+    STARTED_AT_BACK_MS_MAX, STOREY_HEIGHT_M_MAX, STOREY_HEIGHT_M_MIN, TEXT_CHARS_MAX,
 };
 use porchlight_schema::session::{Address, Device, SessionStart, SessionType, SessionView, Tenant};
+use porchlight_schema::time::HOUR_MS;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -81,10 +82,18 @@ fn answer(start: &SessionStart, session_token: String) -> Result<HttpResponse, P
 
 fn refused(error: StartError) -> Problem {
     match error {
-        StartError::StartedAtOutOfRange => Problem::invalid_field(
-            "/startedAt",
-            "must be at most 24 hours in the past and at most 5 minutes in the future",
-        ),
+        StartError::StartedAtOutOfRange => {
+            let (back_h, ahead_min) = (
+                STARTED_AT_BACK_MS_MAX / HOUR_MS,
+                CLOCK_AHEAD_MS_MAX / 60_000,
+            );
+            Problem::invalid_field(
+                "/startedAt",
+                format!(
+                    "must be at most {back_h} hours in the past and at most {ahead_min} minutes in the future"
+                ),
+            )
+        }
         StartError::KeyReused => Problem::new(
             Code::IdempotencyKeyReused,
             "This Idempotency-Key was used with another body.",

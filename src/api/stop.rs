@@ -5,7 +5,7 @@ use std::str::FromStr;
 use actix_web::HttpResponse;
 use porchlight_actors::service::{AttachPodError, StopCommand, StopError};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::URL_CHARS_MAX;
+use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, URL_CHARS_MAX};
 use porchlight_schema::session::{Pod, PodType, SessionView};
 use url::{Position, Url};
 
@@ -58,10 +58,15 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
         .stop(&row, StopCommand { ended_at, pod })
         .await;
     let row = stopped.map_err(|error| match error {
-        StopError::EndedAtOutOfRange => Problem::invalid_field(
-            "/endedAt",
-            "must not be before the start or more than 5 minutes in the future",
-        ),
+        StopError::EndedAtOutOfRange => {
+            let ahead_min = CLOCK_AHEAD_MS_MAX / 60_000;
+            Problem::invalid_field(
+                "/endedAt",
+                format!(
+                    "must not be before the start or more than {ahead_min} minutes in the future"
+                ),
+            )
+        }
         StopError::Pod(error) => not_attached(error),
         StopError::Store(error) => error.into(),
     })?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use porchlight_schema::limits::INGEST_TIMEOUT_MS_MAX;
+use porchlight_schema::limits::{END_SETTLES_MS, INGEST_TIMEOUT_MS_MAX};
 use porchlight_store::cql::{CqlOptions, CqlTls, is_keyspace};
 use secrecy::SecretString;
 
@@ -49,8 +49,12 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::invalid("store.cql.tls", detail));
     }
     if !(1..=INGEST_TIMEOUT_MS_MAX).contains(&cql.ingest_timeout.as_millis()) {
-        let detail = "must be longer than 0 and at most 2s: a write that arrives later than 10 s after \
-                      a session's end would be missing from its insight";
+        let most = HumanDuration::from_millis(INGEST_TIMEOUT_MS_MAX);
+        let settles_sec = END_SETTLES_MS / 1_000;
+        let detail = format!(
+            "must be longer than 0 and at most {most}: a write that arrives later than {settles_sec} s \
+             after a session's end would be missing from its insight"
+        );
         return Err(ConfigError::invalid("store.cql.ingest_timeout", detail));
     }
     if config.secrets.key_files.is_empty() {

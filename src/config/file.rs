@@ -55,7 +55,8 @@ fn text_of(file: &Path) -> io::Result<String> {
     let file = std::fs::File::open(file)?;
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is larger than 1 MiB"));
+        let mib = FILE_BYTES_MAX / (1024 * 1024);
+        return Err(io::Error::other(format!("it is larger than {mib} MiB")));
     }
     Ok(text)
 }

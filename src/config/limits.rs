@@ -28,13 +28,13 @@ pub struct Limits {
     /// Lists that are being read.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_lists: u64,
-    /// Sessions started per second; the burst is twice as many.
+    /// Sessions started per second; [`ShareLimits`] states the burst.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_session_starts_per_second: u32,
-    /// PoDs of completed sessions replaced per second; the burst is ten times as many.
+    /// PoDs of completed sessions replaced per second; [`ShareLimits`] states the burst.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_pod_changes_per_second: u32,
-    /// Bytes of telemetry stored per second; the burst is the bytes of 30 seconds.
+    /// Bytes of telemetry stored per second; [`ShareLimits`] states the burst.
     #[serde(deserialize_with = "words::whole_number")]
     pub tenant_stored_bytes_per_second: u64,
 }

@@ -15,8 +15,8 @@ use super::HumanDuration;
 pub struct Retention {
     /// The shortest retention that an organization may choose. The longest is `store.retention`.
     pub shortest: HumanDuration,
-    /// The shortest retention of the audit log that an organization may choose. The longest is 400
-    /// days.
+    /// The shortest retention of the audit log that an organization may choose. The longest is
+    /// [`AUDIT_DAYS_MAX`].
     pub shortest_audit: HumanDuration,
 }
 
@@ -38,7 +38,7 @@ impl Retention {
     pub(super) fn check(
         &self,
         store_retention: HumanDuration,
-    ) -> Result<(), (&'static str, &'static str)> {
+    ) -> Result<(), (&'static str, String)> {
         let days_ms = |days: u32| i64::from(days) * DAY_MS;
         let is_within = |duration: HumanDuration, least: u32, most_ms: i64| {
             let ms = duration.as_millis();
@@ -46,11 +46,13 @@ impl Retention {
         };
         let store_ms = store_retention.as_millis();
         if !is_within(self.shortest, RETENTION_SHORTEST_DAYS_MIN, store_ms) {
-            let detail = "must be whole days, 1d or more, and at most store.retention";
+            let detail = format!(
+                "must be whole days, {RETENTION_SHORTEST_DAYS_MIN}d or more, and at most store.retention"
+            );
             return Err(("retention.shortest", detail));
         }
         if !is_within(self.shortest_audit, AUDIT_DAYS_MIN, days_ms(AUDIT_DAYS_MAX)) {
-            let detail = "must be whole days, from 30d to 400d";
+            let detail = format!("must be whole days, from {AUDIT_DAYS_MIN}d to {AUDIT_DAYS_MAX}d");
             return Err(("retention.shortest_audit", detail));
         }
         Ok(())

@@ -84,7 +84,7 @@ pub enum OpenError {
     )]
     Engine(PathBuf, #[source] EngineError),
     /// The first write did not finish. A restart of the process may help.
-    #[error("the store in {0} did not complete its first write within 10 s")]
+    #[error("the store in {0} did not complete its first write within {seconds} s", seconds = PROBE_TIMEOUT.as_secs())]
     WritesHalt(PathBuf),
 }
 
