@@ -3,7 +3,7 @@
 //! A phone that was offline sends many batches of an ended session one after the other. A score
 //! after each of them would repeat nearly all of the work, and a tenant whose phones all do so
 //! would take the processors from the others. A client that sends a batch after each score is
-//! spaced as well: a session is remembered for a minute after its last score.
+//! spaced as well: a session is remembered for [`LATE_SCORES_REMEMBERED_MS`] after its last score.
 //!
 //! Times are milliseconds of a monotonic clock.
 

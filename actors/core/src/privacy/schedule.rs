@@ -24,9 +24,13 @@ use crate::tenant_queue::TenantQueue;
 
 /// The backoff of a request that fails.
 const RETRY: Backoff = Backoff::new(PRIVACY_RETRY_MS, PRIVACY_RETRY_MS_MAX);
-/// The backoff of reads of a request that is absent or damaged. A request that is being
-/// submitted is absent for milliseconds.
-const READ_AGAIN: Backoff = Backoff::new(10, 60_000);
+/// The time before the second read of a request that is absent: a request that is being submitted
+/// is absent for milliseconds.
+const READ_AGAIN_MS: u64 = 10;
+/// The maximum time between two reads of a request that is absent or damaged.
+const READ_AGAIN_MS_MAX: u64 = 60_000;
+/// The backoff of reads of a request that is absent or damaged.
+const READ_AGAIN: Backoff = Backoff::new(READ_AGAIN_MS, READ_AGAIN_MS_MAX);
 /// The start time of a request that need not wait.
 const AT_ONCE: TimestampMs = TimestampMs(i64::MIN);
 

@@ -2,9 +2,12 @@
 //!
 //! A **lane** is the messages of one session, in order: the machine reads it, attempts its first
 //! message, and commits the result. During these steps the lane is in progress and holds a permit.
-//! It begins with a **quick permit** (32 of them, fewer after timeouts) and exchanges it for a
-//! **slow permit** (384) when its attempt takes long. A lane whose last attempt timed out begins
-//! with a slow permit if one is free.
+//! It begins with a **quick permit** (at most [`ENDPOINT_IN_FLIGHT_MAX`], fewer after timeouts) and
+//! exchanges it for a **slow permit** (at most [`ENDPOINT_SLOW_IN_FLIGHT_MAX`]) when its attempt
+//! takes long. A lane whose last attempt timed out begins with a slow permit if one is free.
+//!
+//! [`ENDPOINT_IN_FLIGHT_MAX`]: porchlight_schema::limits::ENDPOINT_IN_FLIGHT_MAX
+//! [`ENDPOINT_SLOW_IN_FLIGHT_MAX`]: porchlight_schema::limits::ENDPOINT_SLOW_IN_FLIGHT_MAX
 //!
 //! A free quick permit goes to the first class that has a lane and has not reached its bound:
 //! manual attempts, then fresh messages by age, then retries by due time. Each class leaves permits
