@@ -6,7 +6,7 @@
 //! processor as soon as a worker has something to do. The threads of the runtime's blocking pool
 //! are shared with reads of the store, so their priority cannot be lowered.
 //!
-//! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one. Work
+//! On a node whose processors are busy without a pause, such a thread gets hardly any time. Work
 //! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool:
 //! large bodies are slow on a busy node, but they are completed. A process without privileges
 //! cannot raise the priority of a thread. Work that can be repeated is therefore done a second time
