@@ -14,12 +14,10 @@ use porchlight_http::problem::Problem;
 use porchlight_http::request_context::RequestContext;
 use porchlight_http::route::{get, resource};
 
-/// The names of the events.
-const EVENTS: [(&str, MessageEvent); 3] = [
-    ("session.started", MessageEvent::SessionStarted),
-    ("session.stopped", MessageEvent::SessionStopped),
-    ("insight.updated", MessageEvent::InsightUpdated),
-];
+/// Returns the events with their names.
+fn events() -> [(&'static str, MessageEvent); 3] {
+    MessageEvent::ALL.map(|event| (event.as_str(), event))
+}
 
 /// Returns the resources with their routes.
 pub(super) fn resources() -> [Resource; 8] {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::super::start::idempotency_key;
-use super::{EVENTS, webhooks};
+use super::{events, webhooks};
 
 /// A configuration as returned.
 #[derive(Serialize)]
@@ -250,7 +250,7 @@ pub(super) async fn test(mut call: RequestContext) -> Result<HttpResponse, Probl
     let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
-    let event = root.closed("event", &EVENTS, &mut faults);
+    let event = root.closed("event", &events(), &mut faults);
     root.only(&["event"], &mut faults);
     call.reject_parameters()?;
     let event = faults.into_result(Some(event.unwrap_or(MessageEvent::InsightUpdated)))?;

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::configuration::optional_body;
-use super::{EVENTS, webhooks};
+use super::{events, webhooks};
 
 /// Returns the statuses with their names.
 fn statuses() -> [(&'static str, DeliveryStatus); 6] {
@@ -218,7 +218,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     let mut query = Query::of(call.http.query_string());
     let filter = DeliveryFilter {
         status: query.closed("status", &statuses()),
-        event: query.closed("event", &EVENTS),
+        event: query.closed("event", &events()),
         session_id: query.read("sessionId", "must be the id of a session", |text| {
             text.parse().ok()
         }),
@@ -312,7 +312,7 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
     let status = root.closed("status", &statuses(), &mut faults);
     let filter = DeliveryFilter {
         status: Some(status.unwrap_or(DeliveryStatus::Failed)),
-        event: root.closed("event", &EVENTS, &mut faults),
+        event: root.closed("event", &events(), &mut faults),
         session_id: None,
         from: root.time_bound("from", &mut faults),
         to: root.time_bound("to", &mut faults),
