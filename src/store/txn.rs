@@ -82,6 +82,15 @@ impl Scan {
         }
     }
 
+    /// Returns a scan of the keys of at most `rows_max` rows of [`Space::Journal`], smallest first.
+    #[must_use]
+    pub fn journal_keys(range: KeyRange, rows_max: usize) -> Self {
+        Self {
+            keys_only: true,
+            ..Self::journal(range, rows_max)
+        }
+    }
+
     /// Reverses the order: greatest key first.
     #[must_use]
     pub fn descending(mut self) -> Self {

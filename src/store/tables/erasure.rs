@@ -15,10 +15,7 @@ use crate::txn::{Read, Scan, Txn};
 pub(crate) fn rows(read: &dyn Read, session_id: SessionId) -> StoreResult<SessionRows> {
     let count = |scan: Scan| -> StoreResult<u64> { Ok(read.rows(&scan)?.len() as u64) };
     Ok(SessionRows {
-        batches: count(Scan {
-            keys_only: true,
-            ..Scan::journal(journal::range(session_id), usize::MAX)
-        })?,
+        batches: count(Scan::journal_keys(journal::range(session_id), usize::MAX))?,
         insights: count(Scan::keys(KeyRange::prefix(insights::key(session_id)), 1))?,
         messages: count(Scan::keys(messages::range(session_id), usize::MAX))?,
     })

@@ -90,10 +90,7 @@ pub(crate) fn remove_damaged(
 ) -> StoreResult<()> {
     txn.delete(Space::Journal, key);
     txn.journal_heads.evict(session_id);
-    let scan = Scan {
-        space: Space::Journal,
-        ..Scan::keys(range(session_id), usize::MAX)
-    };
+    let scan = Scan::journal_keys(range(session_id), usize::MAX);
     let rows = txn.as_read().rows(&scan)?;
     let next = match rows.last() {
         Some(row) => seq_of(&row.key)?.saturating_add(1),
@@ -203,10 +200,7 @@ pub(crate) fn acknowledged(
         acknowledged.next_seq = head.highest.map_or(0, |highest| highest.saturating_add(1));
         return Ok(acknowledged);
     }
-    let mut scan = Scan {
-        space: Space::Journal,
-        ..Scan::keys(range(session_id), ACKNOWLEDGED_STEP_ROWS)
-    };
+    let mut scan = Scan::journal_keys(range(session_id), ACKNOWLEDGED_STEP_ROWS);
     let mut missing = head.missing;
     loop {
         let rows = read.rows(&scan)?;

@@ -116,10 +116,7 @@ pub(super) fn remove_batches(
     session_id: SessionId,
     rows_max: usize,
 ) -> StoreResult<bool> {
-    let rows = txn.rows(&Scan {
-        keys_only: true,
-        ..Scan::journal(journal::range(session_id), rows_max)
-    })?;
+    let rows = txn.rows(&Scan::journal_keys(journal::range(session_id), rows_max))?;
     let more = rows.len() >= rows_max;
     for row in rows {
         txn.delete(Space::Journal, row.key);
