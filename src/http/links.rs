@@ -45,6 +45,18 @@ impl ArchiveLink<'_> {
     }
 }
 
+/// Converts a listening address to an address to dial: the unspecified address (all addresses of
+/// the machine) becomes the loopback address.
+#[must_use]
+pub fn dial_address(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// Creates and verifies links to path images and to archives.
 pub struct PathImages {
     /// Prepared HMACs; the first one signs, all verify.
@@ -85,15 +97,9 @@ impl PathImages {
     }
 
     /// Makes links begin with the address that the service listens on, unless a public URL is
-    /// configured. An unspecified address (all addresses of the machine) becomes the loopback
-    /// address.
+    /// configured.
     pub fn listening_at(&self, address: SocketAddr) {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        let address = SocketAddr::new(ip, address.port());
+        let address = dial_address(address);
         self.base.get_or_init(|| format!("http://{address}"));
     }
 

@@ -1,11 +1,12 @@
 //! The client of the command line for a running server.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use porchlight_actors::audit::ChainReport;
+use porchlight_http::links::dial_address;
 use porchlight_keys::secrets::Rewrapped;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, ListedKey};
 use porchlight_store::CheckReport;
@@ -214,14 +215,4 @@ fn describe_problem(text: &str) -> Option<String> {
     } else {
         Some(faults.join("; "))
     }
-}
-
-/// Converts a listening address to an address to dial: the unspecified address becomes loopback.
-fn dial_address(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
