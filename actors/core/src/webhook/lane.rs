@@ -166,13 +166,18 @@ pub fn changes_without_body(
     change
 }
 
+/// The reason why a message cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// Its body cannot be read.
+    Damaged,
+    /// It was removed with its session.
+    Removed,
+}
+
 /// Returns the changes for a message that was removed with its session. They leave the message as
 /// it was, and the store removes the rows that still list it.
-pub(super) fn changes_of_removed(
-    _waiting: &[Queued],
-    message: Queued,
-    manual_retry: Option<ManualRetry>,
-) -> Change {
+pub(super) fn changes_of_removed(message: Queued, manual_retry: Option<ManualRetry>) -> Change {
     let update = Update {
         before: message,
         after: message,
@@ -336,7 +341,7 @@ mod tests {
     #[test]
     fn a_removed_message_has_no_outcome() {
         let lane = lane();
-        let change = changes_of_removed(&lane, lane[0], None);
+        let change = changes_of_removed(lane[0], None);
         let states: Vec<_> = change.updates.iter().map(|u| (u.before, u.after)).collect();
         assert_eq!(states, [(lane[0], lane[0])]);
     }

@@ -258,9 +258,9 @@ impl EndpointMachine {
                 self.attempted(now, lane, report, random, &mut effects);
             }
             Input::Damaged(lane) => {
-                self.end_unsent(lane, lane::changes_without_body, &mut effects);
+                self.end_unsent(lane, lane::Unsent::Damaged, &mut effects);
             }
-            Input::Removed(lane) => self.end_unsent(lane, lane::changes_of_removed, &mut effects),
+            Input::Removed(lane) => self.end_unsent(lane, lane::Unsent::Removed, &mut effects),
             Input::Committed(lane, waiting) => self.committed(now, lane, waiting),
         }
         self.advance(now, &mut effects);

@@ -10,11 +10,9 @@ use super::{
     Class, EndpointMachine, FAULT_PAUSE_MS_MIN, LaneInProgress, MANUAL_RETRIES_MAX, Policy, Stage,
     Wanted,
 };
-use crate::webhook::lane::{self, Verdict};
+use crate::webhook::lane::{self, Unsent, Verdict};
 use crate::webhook::window::Wait;
-use crate::webhook::{
-    AttemptResult, Cause, Change, Effect, Lane, Listing, ManualRetry, Mode, Queued, State,
-};
+use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
 
 impl LaneInProgress {
     /// Begins the commit of a change.
@@ -236,20 +234,24 @@ impl EndpointMachine {
         }
     }
 
-    /// Ends a message that cannot be sent, because its body cannot be read or because it was
-    /// removed. `changes` returns the changes for the message in its lane. This is not a fault of
-    /// the store: the other lanes continue.
+    /// Ends a message that cannot be sent. This is not a fault of the store: the other lanes
+    /// continue.
     pub(super) fn end_unsent(
         &mut self,
         lane: SessionId,
-        changes: fn(&[Queued], Queued, Option<ManualRetry>) -> Change,
+        reason: Unsent,
         effects: &mut Vec<Effect>,
     ) {
         let commit = self.in_progress.update(lane, |busy| {
             let Stage::Sending { attempted, .. } = busy.stage else {
                 return None;
             };
-            let change = changes(&busy.waiting, attempted, busy.manual_retry);
+            let change = match reason {
+                Unsent::Damaged => {
+                    lane::changes_without_body(&busy.waiting, attempted, busy.manual_retry)
+                }
+                Unsent::Removed => lane::changes_of_removed(attempted, busy.manual_retry),
+            };
             Some(busy.commit(lane, change))
         });
         effects.extend(commit.flatten());
