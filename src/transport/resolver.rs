@@ -22,13 +22,18 @@ use hickory_resolver::system_conf::read_system_conf;
 use hickory_resolver::{Hosts, TokioResolver};
 use porchlight_core::webhook::resolver_health::{AtFault, Canary, ResolverHealth};
 use porchlight_observe::resolver::{LookUpOutcome, ResolverMetrics};
-use porchlight_schema::limits::{LOOK_UP_CANARY_MS_MAX, LOOK_UP_MS_MAX, NAMES_CACHED_MAX};
+use porchlight_schema::limits::{
+    LOOK_UP_CANARY_MS_MAX, LOOK_UP_MS_MAX, NAMES_CACHED_MAX, NODE_LOOK_UPS_MAX,
+};
 use tokio::time::timeout;
 
 use super::guard::{NameRefused, Resolver};
 use super::permits::Holder;
 
-/// The time that a server has to answer a query before the query is sent again.
+/// The maximum number of queries in flight: each lookup asks for IPv4 and for IPv6 addresses.
+const QUERIES_MAX: usize = 2 * NODE_LOOK_UPS_MAX;
+/// The time that a server has to answer a query before the query is sent again. Two rounds fit into
+/// the deadline of a lookup, with time to spare for the work between them.
 const QUERY_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
 /// The number of servers that are queried at the same time: as many as `resolv.conf` may name.
 const CONCURRENT_SERVERS: usize = 3;
@@ -349,7 +354,7 @@ fn build(servers: Option<&[SocketAddr]>) -> Result<TokioResolver, NetError> {
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
     options.num_concurrent_reqs = CONCURRENT_SERVERS;
-    options.max_active_requests = NAMES_CACHED_MAX;
+    options.max_active_requests = QUERIES_MAX;
     builder.build()
 }
 
