@@ -2,7 +2,7 @@
 
 use porchlight_ports::{RecorderPage, RecorderRow, StoreResult};
 use porchlight_schema::ids::RecorderId;
-use porchlight_schema::limits::{RECORDER_KEPT_BEYOND_MS, RECORDER_STARTED_AT_BACK_MS_MAX};
+use porchlight_schema::limits::{RECORDER_EXPIRES_SEC_MAX, RECORDER_KEPT_BEYOND_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
@@ -76,7 +76,8 @@ pub(crate) fn change(
 /// Removes at most `rows_max` recorders whose creation, according to their ids, is so long ago that
 /// they have expired with any permitted lifetime. Returns their number.
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, rows_max: usize) -> StoreResult<usize> {
-    let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + RECORDER_KEPT_BEYOND_MS));
+    let longest_ms = i64::from(RECORDER_EXPIRES_SEC_MAX) * 1_000;
+    let made_before = now.plus_ms(-(longest_ms + RECORDER_KEPT_BEYOND_MS));
     let end = key(RecorderId::new(made_before, 0));
     let old = txn.rows(&Scan::keys(
         KeyRange::prefix([TABLE]).before(&end),
