@@ -259,7 +259,7 @@ impl Gateway {
             self.admit(blocked).await;
         }
         while !self.is_full() {
-            self.waits_for_capacity = self.must_wait_for_capacity();
+            self.waits_for_capacity = self.update_capacity_wait();
             if self.waits_for_capacity {
                 return;
             }
@@ -285,9 +285,9 @@ impl Gateway {
         }
     }
 
-    /// Returns whether the next line must wait for capacity: reading and refusing it would cost as
-    /// much as accepting it.
-    fn must_wait_for_capacity(&mut self) -> bool {
+    /// Notes since when there is no capacity, and returns whether the next line must wait for it:
+    /// reading and refusing the line would cost as much as accepting it.
+    fn update_capacity_wait(&mut self) -> bool {
         if self.state.service.has_room(&self.usage) {
             self.no_capacity_since = None;
             return false;

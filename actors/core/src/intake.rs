@@ -428,7 +428,7 @@ impl Intake {
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.dropped_off_ms = self.dropped_off_ms;
-                self.accelerometer.check(&mut window);
+                self.accelerometer.filter(&mut window);
                 self.emit_one(&mut window, sink);
             } else {
                 self.slots.pop_front();

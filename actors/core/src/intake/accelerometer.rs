@@ -35,7 +35,7 @@ pub(super) struct Accelerometer {
 
 impl Accelerometer {
     /// Removes the motion from the next window if the accelerometer does not measure.
-    pub(super) fn check(&mut self, window: &mut Window) {
+    pub(super) fn filter(&mut self, window: &mut Window) {
         let Some(motion) = window.motion else {
             return;
         };
