@@ -9,8 +9,9 @@ use std::time::Duration;
 use porchlight_actors::service::ReconcileScope;
 use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, ClockState, Effect, Input, MembersRead, MonotonicMs,
-    NodeName, Outcome, OwnershipMachine, TICK_MS_MAX, reconciles_all,
+    NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
 };
+use porchlight_core::session::reconcile::reconciles_all;
 use porchlight_observe::chain;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_ports::{Clock, NodesTable};

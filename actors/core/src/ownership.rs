@@ -270,17 +270,6 @@ pub enum Input {
     Leave,
 }
 
-/// The interval, in reconciliations of a node's shards, at which all live sessions are read instead
-/// of only the marked ones.
-const FULL_RECONCILE_ROUNDS: u64 = 5;
-
-/// Returns whether a node reads all live sessions in this round of reconciling its shards, from 1
-/// on.
-#[must_use]
-pub fn reconciles_all(round: u64) -> bool {
-    round.is_multiple_of(FULL_RECONCILE_ROUNDS)
-}
-
 /// The way to read rows that conditional writes change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {

@@ -219,8 +219,8 @@ impl OwnershipMachine {
         }
     }
 
-    /// Returns whether no heartbeat is in flight.
-    fn has_no_heartbeat_in_flight(&self) -> bool {
+    /// Returns whether this node is a member whose last heartbeat was answered.
+    fn is_heartbeat_answered(&self) -> bool {
         matches!(&self.membership, MembershipState::In(lease) if !lease.is_in_flight)
     }
 

@@ -2,7 +2,7 @@
 //! or leaves, only its own share moves.
 
 use porchlight_schema::fnv;
-use porchlight_schema::ids::Shard;
+use porchlight_schema::ids::{Shard, ShardSet};
 
 use super::NodeName;
 
@@ -57,18 +57,18 @@ impl Placement {
         let target_of = |shard| {
             // A shard waits for a joining node, so that it moves once, to its final place, instead
             // of being claimed now and moved again.
-            let target = best(Shard(shard), &self.up);
+            let target = best(shard, &self.up);
             if target == Some(me) && is_established {
                 Target::ThisNode
             } else if target.is_some_and(|node| node != me)
-                && target == best(Shard(shard), &self.established)
+                && target == best(shard, &self.established)
             {
                 Target::OtherNode
             } else {
                 Target::Undecided
             }
         };
-        self.targets = (0..=u8::MAX).map(target_of).collect();
+        self.targets = ShardSet::ALL.iter().map(target_of).collect();
     }
 
     /// Returns the node to which the shard belongs.

@@ -3,6 +3,17 @@
 
 use porchlight_schema::limits::END_SETTLES_MS;
 
+/// The interval, in reconciliations of a node's shards, at which all live sessions are read instead
+/// of only the marked ones.
+const FULL_RECONCILE_ROUNDS: u64 = 5;
+
+/// Returns whether a node reads all live sessions in this round of reconciling its shards, from 1
+/// on.
+#[must_use]
+pub fn reconciles_all(round: u64) -> bool {
+    round.is_multiple_of(FULL_RECONCILE_ROUNDS)
+}
+
 /// The session as the store has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {

@@ -1,6 +1,6 @@
 //! The part of the ownership machine that claims, moves and releases shards.
 
-use porchlight_schema::ids::Shard;
+use porchlight_schema::ids::{Shard, ShardSet};
 
 use super::super::membership::HolderStatus;
 use super::super::placement::Target;
@@ -10,11 +10,6 @@ use super::super::{
     MonotonicMs, Outcome, OwnerRow, SHARDS_WAIT_MS_MAX,
 };
 use super::{OwnershipMachine, ShardView};
-
-/// Returns all shards, in order.
-fn shards() -> impl Iterator<Item = Shard> {
-    (0..=u8::MAX).map(Shard)
-}
 
 impl OwnershipMachine {
     fn view(&mut self, shard: Shard) -> Option<&mut ShardView> {
@@ -29,7 +24,7 @@ impl OwnershipMachine {
 
     /// Stops acting for all shards immediately.
     pub(super) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
-        for (shard, view) in shards().zip(&mut self.views) {
+        for (shard, view) in ShardSet::ALL.iter().zip(&mut self.views) {
             if let Some(generation) = view.hold.acting() {
                 effects.push(Effect::Drop(shard, generation));
             }
@@ -40,7 +35,7 @@ impl OwnershipMachine {
 
     /// Repeats unanswered serial reads, which resolve writes in doubt.
     pub(super) fn retry_doubt_reads(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
-        for (shard, view) in shards().zip(&mut self.views) {
+        for (shard, view) in ShardSet::ALL.iter().zip(&mut self.views) {
             if view
                 .read_requested_at
                 .is_some_and(|at| now.since_ms(at) >= DOUBT_RETRY_MS)
@@ -68,7 +63,7 @@ impl OwnershipMachine {
         self.placement.update(&self.node, up, established);
         let mut claims = self.count(|hold| matches!(hold, Hold::Claiming(_) | Hold::InDoubt(_)));
         let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
-        for shard in shards() {
+        for shard in ShardSet::ALL.iter() {
             let target = self.placement.of(shard);
             let Some(view) = self.views.get_mut(usize::from(shard.0)) else {
                 continue;
@@ -133,7 +128,7 @@ impl OwnershipMachine {
             self.placement.of(shard) == Target::ThisNode && view.hold.acting().is_none()
         };
         let is_established = self.members.established(now).any(|node| *node == self.node);
-        let has_all = is_established && !shards().zip(&self.views).any(is_missing);
+        let has_all = is_established && !ShardSet::ALL.iter().zip(&self.views).any(is_missing);
         let has_waited = self
             .first_joined_at
             .is_some_and(|at| now.since_ms(at) >= SHARDS_WAIT_MS_MAX);
@@ -143,7 +138,7 @@ impl OwnershipMachine {
     /// Drains all shards, and then requests to leave.
     fn plan_leaving(&mut self, me: &Member, effects: &mut Vec<Effect>) {
         let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
-        for (shard, view) in shards().zip(&mut self.views) {
+        for (shard, view) in ShardSet::ALL.iter().zip(&mut self.views) {
             if let Hold::Held(generation) = view.hold
                 && drains < DRAINS_IN_FLIGHT_MAX
             {
@@ -154,7 +149,7 @@ impl OwnershipMachine {
         }
         let has_any = self.views.iter().any(|view| view.hold != Hold::None);
         // An unanswered heartbeat may still write the row of this member.
-        if !has_any && self.has_no_heartbeat_in_flight() && !self.is_leave_requested {
+        if !has_any && self.is_heartbeat_answered() && !self.is_leave_requested {
             self.is_leave_requested = true;
             effects.push(Effect::Change(Change::Leave { member: me.clone() }));
         }
