@@ -7,7 +7,7 @@ use porchlight_ports::StoredInsight;
 use porchlight_schema::event::WireEvent;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::InsightView;
-use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::session::{SessionEnd, SessionStart, SessionStatus};
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ struct EventView<'a> {
 #[serde(rename_all = "camelCase")]
 struct EndView {
     session_id: SessionId,
-    status: &'static str,
+    status: SessionStatus,
     ended_at: TimestampMs,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn insight(
 pub(super) fn end(out: &mut Vec<u8>, id: u32, start: &SessionStart, end: &SessionEnd) {
     let view = EndView {
         session_id: start.session_id,
-        status: "completed",
+        status: SessionStatus::Completed,
         ended_at: end.ended_at,
     };
     put(out, id, "end", &view);
