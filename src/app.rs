@@ -36,6 +36,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::key_guard::secret_keys;
+use crate::listener::ListenerParts;
 use crate::open_store::{OpenStore, StoreOpenError};
 use crate::ops::{NodeHealth, OpsParts};
 use crate::retention::{RetentionStatus, Sweeper};
@@ -164,15 +165,15 @@ impl App {
         telemetry::watch(&actors.handles(), &config.store.path);
 
         let retention = start_retention(&config, &store, &service).await?;
-        let (public, api) = listener::serve(
-            &config,
+        let (public, api) = listener::serve(ListenerParts {
+            config: &config,
             cores,
-            service.clone(),
-            store.keys(),
-            webhooks.clone(),
-            &secrets,
+            service: service.clone(),
+            keys: store.keys(),
+            webhooks: webhooks.clone(),
+            secrets: &secrets,
             map,
-        )?;
+        })?;
         let for_revocations = api.clone();
         let (operators, operators_handle) = ops::serve(OpsParts {
             config: &config,

@@ -18,20 +18,39 @@ use porchlight_ports::Keys;
 
 use crate::config::Config;
 
+/// The parts of the process that the public listener uses.
+pub(crate) struct ListenerParts<'a> {
+    /// The settings of the listener.
+    pub(crate) config: &'a Config,
+    /// The number of processors.
+    pub(crate) cores: usize,
+    /// The service behind the API and the console.
+    pub(crate) service: Service,
+    /// The stored keys of the API.
+    pub(crate) keys: Arc<dyn Keys>,
+    /// The webhooks of the process.
+    pub(crate) webhooks: Webhooks,
+    /// The keys that sign tokens and links.
+    pub(crate) secrets: &'a SecretKeys,
+    /// The street map, if one is configured.
+    pub(crate) map: Option<Arc<StreetMap>>,
+}
+
 /// Serves the API and the console at `server.listen` and returns the shared state.
 ///
 /// # Errors
 ///
 /// Returns an error if the address cannot be bound.
-pub(crate) fn serve(
-    config: &Config,
-    cores: usize,
-    service: Service,
-    keys: Arc<dyn Keys>,
-    webhooks: Webhooks,
-    secrets: &SecretKeys,
-    map: Option<Arc<StreetMap>>,
-) -> anyhow::Result<(Served, Data<State>)> {
+pub(crate) fn serve(parts: ListenerParts<'_>) -> anyhow::Result<(Served, Data<State>)> {
+    let ListenerParts {
+        config,
+        cores,
+        service,
+        keys,
+        webhooks,
+        secrets,
+        map,
+    } = parts;
     let workers = match config.server.workers {
         0 => cores,
         workers => workers,
