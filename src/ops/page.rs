@@ -8,6 +8,7 @@ use actix_web::web::Data;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_core::ownership::NodeName;
 use porchlight_observe::ActorKind;
+use porchlight_observe::name;
 use porchlight_observe::quarantine::{self, Damaged, Quarantined};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::SHARDS;
@@ -183,21 +184,37 @@ fn process(now: &Scrape) -> Markup {
     )
 }
 
+/// The metrics in the columns of the table of actors.
+const ACTOR_COLUMNS: [&str; 7] = [
+    name::ACTOR_LIVE,
+    name::ACTOR_STARTED_TOTAL,
+    name::ACTOR_STOPPED_TOTAL,
+    name::ACTOR_RESTARTS_TOTAL,
+    name::ACTOR_MAILBOX_MESSAGES,
+    name::ACTOR_MESSAGES_TOTAL,
+    name::ACTOR_REJECTED_TOTAL,
+];
+
+/// Returns the mean of a histogram of seconds, in milliseconds; 0 if it has no value.
+fn mean_ms(now: &Scrape, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let values = now.sum(&format!("{name}_count"), labels);
+    let total_sec = now.sum(&format!("{name}_sum"), labels);
+    if values > 0.0 {
+        total_sec / values * 1000.0
+    } else {
+        0.0
+    }
+}
+
 fn actors(now: &Scrape) -> Markup {
     let row = |kind: &ActorKind| {
         let labels = [("actor", kind.as_str())];
-        let handled = now.sum("porchlight_actor_handle_seconds_count", &labels);
-        let total_sec = now.sum("porchlight_actor_handle_seconds_sum", &labels);
-        let mean_ms = if handled > 0.0 {
-            total_sec / handled * 1000.0
-        } else {
-            0.0
-        };
+        let mean_ms = mean_ms(now, name::ACTOR_HANDLE_SECONDS, &labels);
         html! {
             tr {
                 th scope="row" { (kind.as_str()) }
-                @for name in ["live", "started_total", "stopped_total", "restarts_total", "mailbox_messages", "messages_total", "rejected_total"] {
-                    td.number { (count(now.sum(&format!("porchlight_actor_{name}"), &labels))) }
+                @for name in ACTOR_COLUMNS {
+                    td.number { (count(now.sum(name, &labels))) }
                 }
                 td.number { (format!("{mean_ms:.3} ms")) }
             }
@@ -222,30 +239,21 @@ fn actors(now: &Scrape) -> Markup {
 }
 
 fn sessions(now: &Scrape) -> Markup {
-    let batches = |outcome| now.sum("porchlight_ingest_batches_total", &[("outcome", outcome)]);
+    let batches = |outcome| now.sum(name::INGEST_BATCHES_TOTAL, &[("outcome", outcome)]);
     card(
         "Sessions, since the start of the process",
         &[
-            (
-                "recording",
-                count(now.of_metric("porchlight_sessions_live")),
-            ),
+            ("recording", count(now.of_metric(name::SESSIONS_LIVE))),
             (
                 "started",
-                count(now.of_metric("porchlight_sessions_started_total")),
+                count(now.of_metric(name::SESSIONS_STARTED_TOTAL)),
             ),
-            (
-                "ended",
-                count(now.of_metric("porchlight_sessions_ended_total")),
-            ),
+            ("ended", count(now.of_metric(name::SESSIONS_ENDED_TOTAL))),
             (
                 "waiting to be scored",
-                count(now.of_metric("porchlight_scoring_waiting_sessions")),
+                count(now.of_metric(name::SCORING_WAITING_SESSIONS)),
             ),
-            (
-                "insights",
-                count(now.of_metric("porchlight_insights_total")),
-            ),
+            ("insights", count(now.of_metric(name::INSIGHTS_TOTAL))),
             ("batches accepted", count(batches("new"))),
             ("batches refused, node full", count(batches("node_full"))),
             (
@@ -257,21 +265,15 @@ fn sessions(now: &Scrape) -> Markup {
 }
 
 fn webhooks(now: &Scrape) -> Markup {
-    let messages = |state| now.sum("porchlight_webhook_messages", &[("state", state)]);
-    let delivered = now.sum(
-        "porchlight_webhook_attempts_total",
-        &[("outcome", "delivered")],
-    );
-    let attempts = now.of_metric("porchlight_webhook_attempts_total");
+    let messages = |state| now.sum(name::WEBHOOK_MESSAGES, &[("state", state)]);
+    let delivered = now.sum(name::WEBHOOK_ATTEMPTS_TOTAL, &[("outcome", "delivered")]);
+    let attempts = now.of_metric(name::WEBHOOK_ATTEMPTS_TOTAL);
     card(
         "Webhooks",
         &[
             ("attempts since start", count(attempts)),
             ("delivered", count(delivered)),
-            (
-                "in flight",
-                count(now.of_metric("porchlight_webhook_in_flight")),
-            ),
+            ("in flight", count(now.of_metric(name::WEBHOOK_IN_FLIGHT))),
             ("waiting for the first attempt", count(messages("pending"))),
             ("waiting for a retry", count(messages("retrying"))),
             ("failed permanently", count(messages("failed"))),
@@ -280,31 +282,21 @@ fn webhooks(now: &Scrape) -> Markup {
 }
 
 fn store(config: Option<&ConfigView>, now: &Scrape) -> Markup {
-    let commits = now.of_metric("porchlight_store_commit_seconds_count");
-    let total_sec = now.of_metric("porchlight_store_commit_seconds_sum");
-    let mean_ms = if commits > 0.0 {
-        total_sec / commits * 1000.0
-    } else {
-        0.0
-    };
-    let operations =
-        |outcome| now.sum("porchlight_store_operations_total", &[("outcome", outcome)]);
+    let mean_ms = mean_ms(now, name::STORE_COMMIT_SECONDS, &[]);
+    let operations = |outcome| now.sum(name::STORE_OPERATIONS_TOTAL, &[("outcome", outcome)]);
     let folder = config.map_or("", |config| config.store.as_str()).to_owned();
     card(
         "Store",
         &[
             ("folder", folder),
-            (
-                "used on disk",
-                bytes(now.of_metric("porchlight_store_disk_bytes")),
-            ),
+            ("used on disk", bytes(now.of_metric(name::STORE_DISK_BYTES))),
             (
                 "free on disk",
-                bytes(now.of_metric("porchlight_store_disk_free_bytes")),
+                bytes(now.of_metric(name::STORE_DISK_FREE_BYTES)),
             ),
             (
                 "waiting operations",
-                count(now.of_metric("porchlight_store_queue_operations")),
+                count(now.of_metric(name::STORE_QUEUE_OPERATIONS)),
             ),
             ("failed operations", count(operations("failed"))),
             ("mean time of a commit", format!("{mean_ms:.2} ms")),
