@@ -101,7 +101,8 @@ impl SecretKeys {
         Self::load(&[file])
     }
 
-    /// Returns a key ring of these keys; the first writes, all read.
+    /// Returns a key ring of these keys; the first writes, all read. For tests.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_bytes(first: [u8; KEY_BYTES], others: &[[u8; KEY_BYTES]]) -> Self {
         let key = |bytes: [u8; KEY_BYTES]| SecretKey(Zeroizing::new(bytes));

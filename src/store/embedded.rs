@@ -220,11 +220,12 @@ impl EmbeddedStore {
         self.engine.inner().memtables_bytes()
     }
 
-    /// Flushes the memtables to tables and waits for it. Blocks.
+    /// Flushes the memtables to tables and waits for it. Blocks. For tests.
     ///
     /// # Errors
     ///
     /// Returns [`porchlight_ports::StoreError::Unavailable`] if the engine fails.
+    #[doc(hidden)]
     pub fn flush_tables(&self) -> StoreResult<()> {
         Ok(self.engine.inner().flush()?)
     }

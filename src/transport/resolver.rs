@@ -92,6 +92,8 @@ impl Default for DnsResolver {
 
 impl DnsResolver {
     /// Creates a resolver that queries these servers instead of the servers in `/etc/resolv.conf`.
+    /// For tests.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_servers(servers: Vec<SocketAddr>) -> Self {
         Self::new(Some(servers))

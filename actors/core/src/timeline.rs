@@ -175,7 +175,8 @@ impl Timeline {
         self.intake.counts()
     }
 
-    /// Returns the size of the detection state in bytes, without the events.
+    /// Returns the size of the detection state in bytes, without the events. For tests.
+    #[doc(hidden)]
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
