@@ -28,6 +28,7 @@ mod counts;
 mod probe;
 mod slot;
 mod speed;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,7 @@ pub use counts::IntakeCounts;
 pub use probe::gait_seconds;
 use slot::{Slot, place_ms};
 use speed::ReportedSpeed;
+use waiting::{Emitted, WaitingActivity, WaitingMark};
 
 /// The first part of a session, in which some kinds may not have sent a sample yet, so that windows
 /// wait for the full lag: a first sample within one lag of the session's first, itself one lag
@@ -100,15 +102,13 @@ pub struct Intake {
     reported_speed: ReportedSpeed,
     accel: Option<Box<AccelReducer>>,
     accelerometer: Accelerometer,
-    activities: VecDeque<(u32, ActivityType, f32)>,
+    activities: VecDeque<WaitingActivity>,
     activity: Option<(ActivityType, f32)>,
-    /// The marks that wait for their effect: the time, and whether the mark is a drop-off of the
-    /// parcel, otherwise an arrival.
-    marks: VecDeque<(u32, bool)>,
+    marks: VecDeque<WaitingMark>,
     arrived_ms: Option<u32>,
     dropped_off_ms: Option<u32>,
-    /// The end and the newest sample of the newest emitted window.
-    last: Option<(u32, u32)>,
+    /// The newest emitted window.
+    emitted: Option<Emitted>,
 }
 
 /// The kinds that measure have the first numbers, followed by the kinds that are sent on change.
@@ -130,8 +130,8 @@ impl Intake {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
-            + self.activities.capacity() * size_of::<(u32, ActivityType, f32)>()
-            + self.marks.capacity() * size_of::<(u32, bool)>()
+            + self.activities.capacity() * size_of::<WaitingActivity>()
+            + self.marks.capacity() * size_of::<WaitingMark>()
             + self.accel.as_ref().map_or(0, |_| size_of::<AccelReducer>())
     }
 
@@ -163,8 +163,8 @@ impl Intake {
         let place_ms = place_ms(&sample);
         // The sample may be too late for its window, which happens only to a kind without earlier
         // samples. Windows wait for this kind from now on.
-        let counts = !measures(kind) || place_ms >= self.next_ms;
-        if counts {
+        let is_taken = !measures(kind) || place_ms >= self.next_ms;
+        if is_taken {
             self.counts.taken[kind as usize] = self.counts.taken[kind as usize].saturating_add(1);
         } else {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
@@ -173,7 +173,7 @@ impl Intake {
             let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
             self.emit_early(sink);
-            return counts;
+            return is_taken;
         }
         let since_ms = self.passed_ms[kind as usize].ms();
         // The sample does not belong to any of the windows that it completes; they are emitted
@@ -184,7 +184,7 @@ impl Intake {
             self.slot_of_any_kind_at(place_ms);
         }
         self.take(context, sample, place_ms, since_ms);
-        counts
+        is_taken
     }
 
     /// Ends the session and emits the waiting windows.
@@ -319,12 +319,15 @@ impl Intake {
         if self
             .activities
             .back()
-            .is_some_and(|&(t_ms, _, _)| t_ms / WINDOW_MS == second)
+            .is_some_and(|newest| newest.t_ms / WINDOW_MS == second)
         {
             self.activities.pop_back();
         }
-        self.activities
-            .push_back((activity.t_ms, activity.activity_type, activity.confidence));
+        self.activities.push_back(WaitingActivity {
+            t_ms: activity.t_ms,
+            activity_type: activity.activity_type,
+            confidence: activity.confidence,
+        });
         // Two waiting activities in order cannot be further apart than the delay, or the older one
         // has taken effect: this is only a bound.
         if self.activities.len() > ACTIVITIES_MAX {
@@ -335,17 +338,17 @@ impl Intake {
     /// Processes a mark. Of several marks of one kind in one second the last counts; an arrival
     /// never replaces a drop-off.
     fn take_mark(&mut self, t_ms: u32, name: MarkName) {
-        let drops_off = name.is_drop_off();
-        if !drops_off && name != MarkName::Arrived {
+        let is_drop_off = name.is_drop_off();
+        if !is_drop_off && name != MarkName::Arrived {
             return;
         }
-        let is_same = |&(other_ms, other): &(u32, bool)| {
-            other_ms / WINDOW_MS == t_ms / WINDOW_MS && other == drops_off
+        let is_same = |other: &WaitingMark| {
+            other.t_ms / WINDOW_MS == t_ms / WINDOW_MS && other.is_drop_off == is_drop_off
         };
         if let Some(place) = self.marks.iter().rposition(is_same) {
             self.marks.remove(place);
         }
-        self.marks.push_back((t_ms, drops_off));
+        self.marks.push_back(WaitingMark { t_ms, is_drop_off });
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
@@ -444,10 +447,11 @@ impl Intake {
     /// Emits a window, and the empty windows of a short silence before it.
     fn emit_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
         let first_ms = window.silent_since_ms.take().unwrap_or(window.t_ms);
-        if let Some((mut t_ms, last_ms)) = self.last {
-            if first_ms.saturating_sub(last_ms) >= GAP_MS {
-                window.silent_since_ms = Some(last_ms);
+        if let Some(before) = self.emitted {
+            if first_ms.saturating_sub(before.last_sample_ms) >= GAP_MS {
+                window.silent_since_ms = Some(before.last_sample_ms);
             } else {
+                let mut t_ms = before.end_ms;
                 while t_ms < window.t_ms {
                     sink(&Window {
                         t_ms,
@@ -461,24 +465,27 @@ impl Intake {
                 }
             }
         }
-        self.last = Some((window.end_ms(), window.last_sample_ms));
+        self.emitted = Some(Emitted {
+            end_ms: window.end_ms(),
+            last_sample_ms: window.last_sample_ms,
+        });
         sink(window);
     }
 
     /// Applies the waiting activities and marks whose delay has passed by the end of a window.
     fn apply_delayed(&mut self, end_ms: u32) {
-        while let Some(&(t_ms, activity_type, confidence)) = self.activities.front() {
-            if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
+        while let Some(waiting) = self.activities.front() {
+            if waiting.t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
                 break;
             }
-            self.activity = Some((activity_type, confidence));
+            self.activity = Some((waiting.activity_type, waiting.confidence));
             self.activities.pop_front();
         }
-        while let Some(&(t_ms, drops_off)) = self.marks.front() {
+        while let Some(&WaitingMark { t_ms, is_drop_off }) = self.marks.front() {
             if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
                 break;
             }
-            if drops_off {
+            if is_drop_off {
                 self.dropped_off_ms = Some(t_ms);
             } else {
                 self.arrived_ms = Some(t_ms);

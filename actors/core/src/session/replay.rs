@@ -140,16 +140,16 @@ impl<'a> Replay<'a> {
         };
         while let Ok(Some(sample)) = reader.next_sample() {
             let windows = &mut self.replayed.windows;
-            let counts = self
+            let is_taken = self
                 .detection
                 .push(self.context, sample, &mut |window: &Window| {
                     windows.push(*window);
                 });
             match sample {
-                Sample::Mark(mark) if counts => {
+                Sample::Mark(mark) if is_taken => {
                     self.marks.push(mark.t_ms, MarkName::from_name(mark.name));
                 }
-                Sample::System(system) if counts => self.system.push(system.t_ms, system.name),
+                Sample::System(system) if is_taken => self.system.push(system.t_ms, system.name),
                 _ => {}
             }
         }
