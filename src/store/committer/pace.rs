@@ -32,6 +32,13 @@ const COUNTED_WRITES_MIN: u32 = 17;
 /// [`COUNTED_WRITES_MIN`] writes.
 const UNSPACED_PERIOD: Duration = Duration::from_millis(250);
 
+/// A number of groups and of their writes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    groups: u32,
+    writes: u32,
+}
+
 /// The rate of writes in recent groups, which decides when the next group begins.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -42,8 +49,8 @@ pub(super) struct Pace {
     is_moderate: bool,
     /// Whether the present group waited for [`SPACING`] because of the measured rate.
     has_waited: bool,
-    /// The groups spaced by the measured rate since the last decision about them, and their writes.
-    counted: (u32, u32),
+    /// The groups spaced by the measured rate since the last decision about them.
+    counted: Counted,
     /// The time left in which each group begins immediately.
     unspaced: Duration,
 }
@@ -71,13 +78,13 @@ impl Pace {
     }
 
     fn count(&mut self, writes: u32) {
-        let (groups, writes_before) = self.counted;
-        self.counted = (groups + 1, writes_before.saturating_add(writes));
-        if self.counted.0 == COUNTED_GROUPS {
-            if self.counted.1 < COUNTED_WRITES_MIN {
+        self.counted.groups += 1;
+        self.counted.writes = self.counted.writes.saturating_add(writes);
+        if self.counted.groups == COUNTED_GROUPS {
+            if self.counted.writes < COUNTED_WRITES_MIN {
                 self.unspaced = UNSPACED_PERIOD;
             }
-            self.counted = (0, 0);
+            self.counted = Counted::default();
         }
     }
 
@@ -123,7 +130,7 @@ mod tests {
     }
 
     /// Simulates arrivals at a fixed rate, independent of the groups. Returns the largest group of
-    /// the second second.
+    /// the second second, and whether any group of it waited.
     fn open_loop(per_sec: u64) -> (usize, bool) {
         let (mut pace, mut now_us, mut begun_us) = (Pace::default(), 0_u64, 0_u64);
         let (mut written, mut most, mut spaced) = (0, 0, false);

@@ -10,17 +10,42 @@ use crate::window::{BodyMotion, FIXES_PER_WINDOW, Fix, WINDOW_MS, Window};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Slot {
     fixes: [Option<Fix>; FIXES_PER_WINDOW],
-    /// The sum of pressure over [`PRESSURE_BASE_HPA`], and the number of values.
-    pressure: (f32, u16),
+    /// The pressure over [`PRESSURE_BASE_HPA`].
+    pressure: Sum,
     steps: Option<u16>,
     motion: Option<BodyMotion>,
     /// Whether `motion` is from raw `imu`, which takes precedence over values reduced on the phone.
     is_from_imu: bool,
-    magnetic: (f32, u16),
+    magnetic: Sum,
     /// Whether a measuring kind has a sample in the second.
     pub(super) is_measured: bool,
     /// The times of the first and the newest sample of any kind, milliseconds within the second.
     sample_span: Option<(u16, u16)>,
+}
+
+/// The sum of the values of one second.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Sum {
+    sum: f32,
+    count: u16,
+}
+
+impl Sum {
+    fn add(&mut self, value: f32) {
+        if self.count < u16::MAX {
+            self.sum += value;
+            self.count += 1;
+        }
+    }
+
+    /// Returns the mean, or `None` without a value. A single value is its own mean.
+    fn mean(self) -> Option<f32> {
+        match self.count {
+            0 => None,
+            1 => Some(self.sum),
+            count => Some(self.sum / f32::from(count)),
+        }
+    }
 }
 
 /// The offset that is subtracted before summing pressures, so that a single-precision sum keeps a
@@ -57,12 +82,7 @@ impl Slot {
     }
 
     pub(super) fn take_pressure(&mut self, hpa: f32) {
-        if self.pressure.1 < u16::MAX {
-            self.pressure = (
-                self.pressure.0 + (hpa - PRESSURE_BASE_HPA),
-                self.pressure.1 + 1,
-            );
-        }
+        self.pressure.add(hpa - PRESSURE_BASE_HPA);
     }
 
     pub(super) fn take_steps(&mut self, risen: u16) {
@@ -70,12 +90,7 @@ impl Slot {
     }
 
     pub(super) fn take_magnetic(&mut self, [x, y, z]: [f32; 3]) {
-        if self.magnetic.1 < u16::MAX {
-            self.magnetic = (
-                self.magnetic.0 + (x * x + y * y + z * z).sqrt(),
-                self.magnetic.1 + 1,
-            );
-        }
+        self.magnetic.add((x * x + y * y + z * z).sqrt());
     }
 
     pub(super) fn take_motion(&mut self, motion: &Motion) {
@@ -107,20 +122,14 @@ impl Slot {
     /// intake has processed it.
     #[inline]
     pub(super) fn window(&self, t_ms: u32) -> Window {
-        // A single value per second is its own mean.
-        let mean = |(sum, count): (f32, u16)| match count {
-            0 => None,
-            1 => Some(sum),
-            _ => Some(sum / f32::from(count)),
-        };
         let (first, last) = self.sample_span.unwrap_or_default();
         Window {
             t_ms,
             fixes: self.fixes,
-            pressure_hpa: mean(self.pressure).map(|over| over + PRESSURE_BASE_HPA),
+            pressure_hpa: self.pressure.mean().map(|over| over + PRESSURE_BASE_HPA),
             steps: self.steps,
             motion: self.motion,
-            magnetic_ut: mean(self.magnetic),
+            magnetic_ut: self.magnetic.mean(),
             activity: None,
             arrived_ms: None,
             dropped_off_ms: None,
