@@ -23,6 +23,9 @@ use tokio::sync::Mutex;
 
 use super::words;
 
+/// The time for which the state of a board is kept after a browser has requested it.
+const BOARD_KEPT_MS: i64 = 60_000;
+
 /// One session on the board.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Entry {
@@ -30,20 +33,28 @@ pub(crate) struct Entry {
     delivery: String,
     rider: String,
     /// The latest position, or null.
-    at: Option<(f64, f64)>,
-    /// The coordinates of the address.
-    to: (f64, f64),
+    #[serde(rename = "at")]
+    position: Option<LatLng>,
+    /// The position of the address.
+    #[serde(rename = "to")]
+    address: LatLng,
     /// The time at which the session's last batch was received, in milliseconds since 1970; null:
     /// never.
-    heard: Option<i64>,
+    #[serde(rename = "heard")]
+    last_heard_ms: Option<i64>,
     /// The time at which the session started, in milliseconds since 1970.
-    started: i64,
+    #[serde(rename = "started")]
+    started_ms: i64,
     /// The latest event, in words.
     event: Option<&'static str>,
     /// The number of the newest batch.
     #[serde(skip)]
     newest: Option<u32>,
 }
+
+/// A position in degrees, for the script: an array of latitude and longitude.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct LatLng(f64, f64);
 
 /// The sessions of a tenant at one time.
 #[derive(Debug, Default)]
@@ -83,12 +94,14 @@ impl Boards {
         Ok(Arc::clone(&board))
     }
 
-    /// Removes boards that no browser has requested for a minute.
+    /// Removes boards that no browser has requested for [`BOARD_KEPT_MS`].
     pub(crate) fn clean_up(&self, now: TimestampMs) {
         self.0.retain(|_, board| {
             let board = board.try_lock();
             board.map_or(true, |board| {
-                board.read_at.is_some_and(|at| now.since_ms(at) < 60_000)
+                board
+                    .read_at
+                    .is_some_and(|at| now.since_ms(at) < BOARD_KEPT_MS)
             })
         });
     }
@@ -126,19 +139,19 @@ async fn entry(
 ) -> Result<Arc<Entry>, Problem> {
     let newest = own.newest(row).await?;
     let newest_seq = newest.map(|(seq, _)| seq);
-    let heard = newest.map(|(_, at)| at.0);
+    let last_heard_ms = newest.map(|(_, at)| at.0);
     if let Some(known) = known
         && known.newest == newest_seq
-        && known.heard == heard
+        && known.last_heard_ms == last_heard_ms
     {
         return Ok(Arc::clone(known));
     }
     let start = &row.start;
-    let mut at = known.and_then(|known| known.at);
+    let mut position = known.and_then(|known| known.position);
     if let Some(seq) = newest_seq
         && let Some(batch) = own.batches(row, seq, 1).await?.first()
     {
-        at = latest(&batch.batch).or(at);
+        position = latest(&batch.batch).or(position);
     }
     let event = match service.insight(row).await? {
         InsightState::Processing { events, .. } => newest_event(&events),
@@ -149,17 +162,17 @@ async fn entry(
         id: start.session_id,
         delivery: start.delivery_id.clone(),
         rider: start.external_rider_id.clone(),
-        at,
-        to: (point.lat, point.lng),
-        heard,
-        started: start.started_at.0,
+        position,
+        address: LatLng(point.lat, point.lng),
+        last_heard_ms,
+        started_ms: start.started_at.0,
         event,
         newest: newest_seq,
     }))
 }
 
 /// Returns the last position of a batch, rounded to about a metre.
-fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<(f64, f64)> {
+fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<LatLng> {
     let mut reader = batch.reader().ok()?;
     let mut at = None;
     while let Ok(Some(sample)) = reader.next_sample() {
@@ -168,7 +181,7 @@ fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<(f64
         }
     }
     let rounded = |degrees: f64| (degrees * 1e5).round() / 1e5;
-    at.map(|(lat, lng)| (rounded(lat), rounded(lng)))
+    at.map(|(lat, lng)| LatLng(rounded(lat), rounded(lng)))
 }
 
 fn newest_event(events: &[Event]) -> Option<&'static str> {
