@@ -63,9 +63,11 @@ function replaceContent(text) {
   const [current, next] = [document.querySelector("main"), page.querySelector("main")];
   if (!next) return;
   document.title = page.title;
-  const state = (root) => root.querySelector("[data-state]")?.dataset.state + Boolean(root.querySelector("[data-live]"));
+  const stateOf = (root) => root.querySelector("[data-state]")?.dataset.state;
+  const isLive = (root) => Boolean(root.querySelector("[data-live]"));
+  const hasSameState = stateOf(current) === stateOf(next) && isLive(current) === isLive(next);
   const parts = [...current.querySelectorAll("[data-part]")];
-  const hasSameParts = parts.length > 0 && state(current) === state(next) && parts.every((part) => next.querySelector("#" + part.id));
+  const hasSameParts = parts.length > 0 && hasSameState && parts.every((part) => next.querySelector("#" + part.id));
   const focused = document.activeElement?.id;
   const moment = document.querySelector(".cursor:not([hidden])") && document.getElementById("moment").value;
   if (hasSameParts) {
