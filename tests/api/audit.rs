@@ -7,19 +7,20 @@ use std::time::Duration;
 use actix_web::http::Method as RouteMethod;
 use porchlight_actors::audit::Outcome;
 use porchlight_api::openapi::document;
+use porchlight_core::shares::ShareLimits;
 use porchlight_http::audit::action_of;
 use porchlight_keys::CreateKeyRequest;
 use porchlight_observe::http::Route;
 use porchlight_ports::{Clock, Collection, DocumentKind, Documents, Keys};
 use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::limits::AUDIT_QUEUE_LINES_MAX;
+use porchlight_schema::limits::{AUDIT_QUEUE_LINES_MAX, AUDIT_TENANT_LINES_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::answer::Answer;
-use crate::server::{Server, insights};
+use crate::server::{Server, config, insights};
 
 async fn lines(server: &Server, query: &str) -> Vec<Value> {
     server.service.audit().unwrap().flush().await;
@@ -399,6 +400,31 @@ async fn a_tenant_that_fills_its_share_of_the_queue_delays_no_other() {
     assert!(log.reserve(other).await.is_ok(), "{} are held", held.len());
     drop(held.pop());
     assert!(log.reserve(busy).await.is_ok());
+    drop(held);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn requests_that_wait_for_room_hold_permits_of_their_tenant() {
+    let shares = ShareLimits {
+        requests: 3,
+        ..ShareLimits::default()
+    };
+    let server = Server::with_shares(config(), shares).await;
+    let tenant = tenant_of(&server).await;
+    let log = server.service.audit().unwrap();
+    log.flush().await;
+    let mut held = Vec::new();
+    for _ in 0..AUDIT_TENANT_LINES_MAX {
+        held.push(log.reserve(tenant).await.unwrap());
+    }
+    let requests = (0..8).map(|_| server.get("/v1/sessions", &server.keys.secret));
+    let answers = futures_util::future::join_all(requests).await;
+    let count = |status| {
+        let answers = answers.iter();
+        answers.filter(|answer| answer.status == status).count()
+    };
+    assert_eq!((count(503), count(429)), (3, 5), "{answers:?}");
     drop(held);
     server.stop().await;
 }

@@ -1,5 +1,7 @@
 //! A caller of the API with one key, for tests that check single answers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::server::{Server, http};
@@ -59,6 +61,14 @@ impl Caller {
             status,
             body: serde_json::from_slice(&body).unwrap_or_default(),
         }
+    }
+
+    /// Requests a stream, and returns once the head of the answer has arrived.
+    pub(crate) async fn begin(&self, path: &str) -> reqwest::Response {
+        let request = self.http.get(format!("{}{path}", self.url));
+        let request = request.header("Service-Key", &self.key);
+        let begun = request.timeout(Duration::from_secs(120)).send();
+        begun.await.unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

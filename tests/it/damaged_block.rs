@@ -58,6 +58,18 @@ fn largest_table(folder: &Folder) -> PathBuf {
     tables.into_iter().max_by_key(len).unwrap()
 }
 
+/// Returns the number of event streams that the store ended, not their clients.
+async fn failed_streams(server: &Server) -> f64 {
+    let metrics = server.metrics().await.unwrap();
+    let is_wanted = |line: &&str| {
+        ["porchlight_streams_ended_total", "\"events\"", "\"failed\""]
+            .iter()
+            .all(|part| line.contains(part))
+    };
+    let line = metrics.lines().find(is_wanted).unwrap();
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
 #[test]
 fn a_damaged_block_under_a_recording_session_fails_its_insight() {
     let folder = Folder::new();
@@ -89,7 +101,12 @@ fn a_damaged_block_under_a_recording_session_fails_its_insight() {
     block_on(async {
         send(&caller, &damaged, BATCHES).await;
         send(&caller, &other, 1).await;
+        let path = format!("/v1/sessions/{damaged}/events");
+        let stream = caller.begin(&path).await;
+        assert_eq!(stream.status(), 200);
         assert_eq!(outcome(&caller, &damaged).await, "failed");
+        drop(stream.bytes().await);
+        assert_eq!(failed_streams(&server).await, 1.0);
         assert_eq!(outcome(&caller, &other).await, "ready");
         let young = caller.start("young").await;
         send(&caller, &young, 0).await;

@@ -26,7 +26,7 @@ async function visitor(look, options = {}) {
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
   page.on("dialog", () => { throw new Error(`${page.url()}: a dialog`); });
   page.on("console", (message) => {
-    const expected = /status of (404|422)/.test(message.text());
+    const expected = /status (of )?(404|422|429)/.test(message.text());
     if (message.type() === "error" && !expected) throw new Error(`${page.url()}: ${message.text()}`);
   });
   return page;
@@ -91,8 +91,11 @@ const steps = {
     await signIn(page);
     const session = await begin(0);
     await session.send();
+    // The script follows the session again by itself, because a browser gives up after such an answer.
+    await page.route("**/sessions/*/live", (route) => route.fulfill({ status: 429 }), { times: 1 });
     await page.goto(`${root}/console/sessions/${session.sessionId}`);
     await page.evaluate(() => { window.same = true; });
+    await until("the loss is shown", async () => /reconnecting/.test(await page.textContent("#freshness")));
     await until("the stream is open", async () => /live/.test(await page.textContent("#freshness")));
     await page.click("summary:has-text('Phone and telemetry')");
     const path = () => page.locator(".map .way").first().getAttribute("d");
