@@ -8,7 +8,7 @@ use porchlight_actors::webhook::Webhooks;
 use porchlight_api::Drawings;
 use porchlight_console::Console;
 use porchlight_http::client_address::TrustedProxies;
-use porchlight_http::links::PathImages;
+use porchlight_http::links::SignedLinks;
 use porchlight_http::serve::{Served, listen};
 use porchlight_http::{Settings, State};
 use porchlight_keys::Tokens;
@@ -61,7 +61,7 @@ pub(crate) fn serve(parts: ListenerParts<'_>) -> anyhow::Result<(Served, Data<St
     };
     let state = State::new(service, keys, Tokens::of(secrets), settings)
         .with_webhooks(webhooks)
-        .with_images(PathImages::of(secrets, &config.server.public_url))
+        .with_links(SignedLinks::of(secrets, &config.server.public_url))
         .with_cors(config.server.origins()?);
     let proxies = config.server.proxies()?;
     let proxies =

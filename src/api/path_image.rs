@@ -180,8 +180,8 @@ fn no_path() -> Problem {
 
 /// Returns the link to a session's image; the insight decides whether there is a path to draw.
 pub(super) fn link(call: &RequestContext, session_id: SessionId) -> Option<String> {
-    let images = call.state.images.as_ref()?;
-    images.url(session_id)
+    let links = call.state.links.as_ref()?;
+    links.image_url(session_id)
 }
 
 /// Returns the application's images.
@@ -221,14 +221,14 @@ async fn path_image(
     sub_type: &str,
     body: impl FnOnce(&Drawn) -> Bytes,
 ) -> Result<HttpResponse, Problem> {
-    let images = call.state.images.as_ref();
-    let images = images.ok_or_else(|| Problem::internal("this process signs no links"))?;
+    let links = call.state.links.as_ref();
+    let links = links.ok_or_else(|| Problem::internal("this process signs no links"))?;
     let parameters = Query::<Parameters>::from_query(call.http.query_string());
     let signature = parameters.map(|parameters| parameters.into_inner().signature);
     let session_id = call.session_id().filter(|&session_id| {
         signature
             .as_ref()
-            .is_ok_and(|signature| images.is_signed(session_id, signature))
+            .is_ok_and(|signature| links.is_image_signed(session_id, signature))
     });
     let session_id = session_id
         .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;

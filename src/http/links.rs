@@ -58,7 +58,7 @@ pub fn dial_address(address: SocketAddr) -> SocketAddr {
 }
 
 /// Creates and verifies links to path images and to archives.
-pub struct PathImages {
+pub struct SignedLinks {
     /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
     /// The start of all links: the configured public URL, or else the address on which the service
@@ -66,13 +66,13 @@ pub struct PathImages {
     base: OnceLock<String>,
 }
 
-impl std::fmt::Debug for PathImages {
+impl std::fmt::Debug for SignedLinks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PathImages").finish_non_exhaustive()
+        f.debug_struct("SignedLinks").finish_non_exhaustive()
     }
 }
 
-impl PathImages {
+impl SignedLinks {
     /// Creates links that are signed with keys derived from the service's secrets: the first key
     /// signs, all verify.
     #[must_use]
@@ -105,7 +105,7 @@ impl PathImages {
 
     /// Returns the link to a session's picture, or `None` before the service knows its address.
     #[must_use]
-    pub fn url(&self, session_id: SessionId) -> Option<String> {
+    pub fn image_url(&self, session_id: SessionId) -> Option<String> {
         let base = self.base.get()?;
         let signature = self.sign(&session_id.to_bytes())?;
         Some(format!(
@@ -142,7 +142,7 @@ impl PathImages {
 
     /// Verifies the signature of a session in constant time.
     #[must_use]
-    pub fn is_signed(&self, session_id: SessionId, signature: &str) -> bool {
+    pub fn is_image_signed(&self, session_id: SessionId, signature: &str) -> bool {
         self.verify(&session_id.to_bytes(), signature)
     }
 
@@ -180,34 +180,34 @@ mod tests {
     fn a_link_is_valid_for_its_session_under_any_configured_key() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
         let other = SessionId::new(TimestampMs(1_763_636_100_000), 8);
-        let old = PathImages::new([[1; 32]], "https://api.example.com/");
-        let url = old.url(session_id).unwrap();
+        let old = SignedLinks::new([[1; 32]], "https://api.example.com/");
+        let url = old.image_url(session_id).unwrap();
         let (before, signature) = url.split_once("?signature=").unwrap();
         assert_eq!(
             before,
             format!("https://api.example.com/v1/sessions/{session_id}/path.png")
         );
-        let both = PathImages::new([[2; 32], [1; 32]], "");
+        let both = SignedLinks::new([[2; 32], [1; 32]], "");
         assert_eq!(
-            both.url(session_id),
+            both.image_url(session_id),
             None,
             "the listening address is unknown"
         );
         both.listening_at("0.0.0.0:8080".parse().unwrap());
-        let url = both.url(session_id).unwrap();
+        let url = both.image_url(session_id).unwrap();
         assert!(
             url.starts_with("http://127.0.0.1:8080/v1/sessions/"),
             "{url}"
         );
         old.listening_at("127.0.0.1:1".parse().unwrap());
         assert!(
-            old.url(session_id)
+            old.image_url(session_id)
                 .unwrap()
                 .starts_with("https://api.example.com/")
         );
-        for images in [&old, &both] {
-            assert!(images.is_signed(session_id, signature));
-            assert!(!images.is_signed(other, signature));
+        for links in [&old, &both] {
+            assert!(links.is_image_signed(session_id, signature));
+            assert!(!links.is_image_signed(other, signature));
             for place in 0..signature.len() {
                 let mut wrong = signature.to_owned();
                 let digit = if &wrong[place..=place] == "0" {
@@ -216,7 +216,7 @@ mod tests {
                     "0"
                 };
                 wrong.replace_range(place..=place, digit);
-                assert!(!images.is_signed(session_id, &wrong), "{wrong}");
+                assert!(!links.is_image_signed(session_id, &wrong), "{wrong}");
             }
             for wrong in [
                 "",
@@ -226,9 +226,12 @@ mod tests {
                 &signature.to_uppercase(),
             ] {
                 let is_same = wrong == signature;
-                assert!(is_same || !images.is_signed(session_id, wrong), "{wrong}");
+                assert!(
+                    is_same || !links.is_image_signed(session_id, wrong),
+                    "{wrong}"
+                );
             }
         }
-        assert!(!PathImages::new([[2; 32]], "").is_signed(session_id, signature));
+        assert!(!SignedLinks::new([[2; 32]], "").is_image_signed(session_id, signature));
     }
 }

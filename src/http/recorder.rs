@@ -132,7 +132,7 @@ fn kind_name(kind: Kind) -> &'static str {
 ///
 /// Returns 500: this process creates no links.
 pub fn link(state: &State, id: RecorderId) -> Result<String, Problem> {
-    let base = state.images.as_ref().and_then(|images| images.base());
+    let base = state.links.as_ref().and_then(|links| links.base());
     let base = base.ok_or_else(|| Problem::internal("this process creates no links"))?;
     Ok(format!("{base}/r/{}", state.auth.recorder_token(id)))
 }

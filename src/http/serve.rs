@@ -140,8 +140,8 @@ pub fn listen(
                 .tcp()
         })?
         .run();
-    if let Some(images) = &state.images {
-        images.listening_at(address);
+    if let Some(links) = &state.links {
+        links.listening_at(address);
     }
     let handle = server.handle();
     actix_rt::spawn(server);

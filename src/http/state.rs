@@ -16,7 +16,7 @@ use super::auth::{Authenticator, Caller};
 use super::body::Deadlines;
 use super::connections::StreamLimiter;
 use super::cors::Origins;
-use super::links::PathImages;
+use super::links::SignedLinks;
 use super::problem::Problem;
 
 /// The interval at which the service removes the rate-limit state of idle callers.
@@ -62,7 +62,7 @@ pub struct State {
     /// Limits on long-lived connections.
     pub connections: StreamLimiter,
     /// The signed links, if this process creates any.
-    pub images: Option<PathImages>,
+    pub links: Option<SignedLinks>,
     /// The other web origins whose pages may call the paths for phones.
     pub cors: Origins,
 }
@@ -85,7 +85,7 @@ impl State {
             config,
             webhooks: None,
             connections: StreamLimiter::default(),
-            images: None,
+            links: None,
             cors: Origins::default(),
         }
     }
@@ -97,10 +97,10 @@ impl State {
         self
     }
 
-    /// Adds links to path images.
+    /// Adds the signed links.
     #[must_use]
-    pub fn with_images(mut self, images: PathImages) -> Self {
-        self.images = Some(images);
+    pub fn with_links(mut self, links: SignedLinks) -> Self {
+        self.links = Some(links);
         self
     }
 

@@ -15,7 +15,7 @@ use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_http::client_address::TrustedProxies;
 use porchlight_http::cors::Origins;
-use porchlight_http::links::PathImages;
+use porchlight_http::links::SignedLinks;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
 use porchlight_keys::{CreateKeyRequest, KeyAdmin, Tokens};
@@ -276,9 +276,9 @@ impl Server {
             other: key(&key_admin, "other", "sandbox", "secret").await,
         };
         let tokens = Tokens::new(&[7; 32], &[]);
-        let images = PathImages::new([[9; 32]], "");
+        let links = SignedLinks::new([[9; 32]], "");
         let state = State::new(service.clone(), Arc::clone(&store) as _, tokens, config)
-            .with_images(images)
+            .with_links(links)
             .with_cors(origins);
         let state = Data::new(state);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -79,7 +79,7 @@ pub(super) fn link(
     if call.state.service.now() >= expires_at {
         return None;
     }
-    call.state.images.as_ref()?.archive_url(&ArchiveLink {
+    call.state.links.as_ref()?.archive_url(&ArchiveLink {
         tenant,
         request_id: &request.request_id,
         expires_at,
@@ -88,7 +88,7 @@ pub(super) fn link(
 
 /// Returns the request that the link names, if its signature is valid.
 fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
-    let links = call.state.images.as_ref();
+    let links = call.state.links.as_ref();
     let links = links.ok_or_else(|| Problem::internal("this process signs no links"))?;
     let parameters = Query::<Parameters>::from_query(call.http.query_string());
     let Ok(Query(parameters)) = parameters else {

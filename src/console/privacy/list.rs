@@ -163,12 +163,12 @@ fn actions(
             request_id: &privacy_request.request_id,
             expires_at,
         };
-        let images = request
+        let links = request
             .state
-            .images
+            .links
             .as_ref()
             .filter(|_| frame.now < expires_at)?;
-        let url = images.archive_url(&link)?;
+        let url = links.archive_url(&link)?;
         Some(url.get(url.find("/v1/")?..)?.to_owned())
     };
     html! {

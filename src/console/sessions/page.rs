@@ -117,10 +117,10 @@ async fn read(request: &SignedInRequest) -> Result<PageContent, Problem> {
     };
     let session_id = row.start.session_id;
     let score = record.as_ref().and_then(|record| record.score.as_ref());
-    let images = score
+    let links = score
         .filter(|score| score.has_path)
-        .and(request.state.images.as_ref());
-    let image = images.and_then(|images| images.url(session_id));
+        .and(request.state.links.as_ref());
+    let image = links.and_then(|links| links.image_url(session_id));
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
     let trace = trace::read(request.sessions(), &row).await?;
     let webhooks = request.webhooks()?;
