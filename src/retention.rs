@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use porchlight_actors::service::{Service, Swept};
-use porchlight_core::retention::{ClockDisagrees, RetentionGuard, sessions_max};
+use porchlight_core::retention::{ClockDisagrees, RetentionGuard, SweepSchedule, sessions_max};
 use porchlight_observe::chain;
 use porchlight_observe::store::{ClockState, StoreMetrics};
 use porchlight_ports::{Clock, StoreResult};
@@ -108,17 +108,15 @@ impl Sweeper {
         self.finish_removals().await;
         self.renew().await;
         let checks_per_sweep = SWEEP_INTERVAL.as_secs() / CLOCK_CHECK_INTERVAL.as_secs();
-        let mut checks = 0_u64;
+        let mut schedule = SweepSchedule::new(checks_per_sweep);
         loop {
             tokio::time::sleep(CLOCK_CHECK_INTERVAL).await;
-            checks += 1;
-            let may_delete = self.may_delete();
+            let due = schedule.on_check(self.may_delete());
             self.finish_removals().await;
-            if checks.is_multiple_of(checks_per_sweep) {
+            if due.renews {
                 self.renew().await;
             }
-            if may_delete && checks >= checks_per_sweep {
-                checks = 0;
+            if due.sweeps {
                 self.sweep().await;
             }
         }

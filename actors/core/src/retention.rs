@@ -8,6 +8,7 @@
 mod learned;
 mod policy;
 mod removal;
+mod schedule;
 
 pub use learned::{PLACE_ROW, TRACE_ROW, belongs_to_session, is_of_one_session};
 pub use policy::{
@@ -19,6 +20,7 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::time::TimestampMs;
 pub use removal::Removal;
+pub use schedule::{Due, SweepSchedule};
 
 /// The difference between the wall clock and the stored times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
