@@ -315,33 +315,44 @@ impl RecorderState {
         if let Some(newest) = self.sessions.last_mut() {
             newest.correct_start(at_ms, now);
         }
-        let earlier = self
-            .sessions
-            .iter_mut()
-            .rev()
-            .find(|session| session.started_at_ms <= at_ms);
-        let is_newer = match earlier {
-            Some(session) => {
-                let is_over = session.is_idle && at_ms.saturating_sub(session.last_at_ms) > idle_ms;
-                if session.ended_at_ms.is_none() && is_over {
-                    session.ended_at_ms = Some(session.last_at_ms);
-                }
-                let ordinal = session.ordinal;
-                if session.ended_at_ms.is_none_or(|end| at_ms <= end) {
-                    return Some(ordinal);
-                }
-                ordinal.saturating_add(1) == self.opened
-            }
-            None => self.sessions.is_empty(),
-        };
-        if !is_newer {
-            let mut sessions = self.sessions.iter();
-            let after = sessions.find(|session| session.started_at_ms > at_ms);
-            return after.map(|session| session.ordinal);
+        self.close_if_idle(at_ms, idle_ms);
+        if let Some(ordinal) = self.find(at_ms) {
+            return Some(ordinal);
         }
         // A mark alone does not open a session, because apps often send it twice.
         let is_mark = matches!(reading.measurement, Measurement::Mark(_));
         (!is_mark).then(|| self.open(at_ms, push, now, plan))
+    }
+
+    /// Ends the session that began before a reading at `at_ms` if the service has ended it because
+    /// of silence, and the reading is too late for it.
+    fn close_if_idle(&mut self, at_ms: i64, idle_ms: i64) {
+        let mut sessions = self.sessions.iter_mut().rev();
+        if let Some(session) = sessions.find(|session| session.started_at_ms <= at_ms)
+            && session.ended_at_ms.is_none()
+            && session.is_idle
+            && at_ms.saturating_sub(session.last_at_ms) > idle_ms
+        {
+            session.ended_at_ms = Some(session.last_at_ms);
+        }
+    }
+
+    /// Returns the ordinal of the known session to which a reading at `at_ms` belongs, or `None` if
+    /// the reading is newer than all of them.
+    fn find(&self, at_ms: i64) -> Option<u32> {
+        let mut sessions = self.sessions.iter();
+        let before = sessions.rfind(|session| session.started_at_ms <= at_ms);
+        match before {
+            Some(session) if session.ended_at_ms.is_none_or(|end| at_ms <= end) => {
+                Some(session.ordinal)
+            }
+            Some(session) if session.ordinal.saturating_add(1) == self.opened => None,
+            _ => {
+                let mut sessions = self.sessions.iter();
+                let after = sessions.find(|session| session.started_at_ms > at_ms);
+                after.map(|session| session.ordinal)
+            }
+        }
     }
 
     /// Opens a session with a reading at `at_ms`, and returns its ordinal.
