@@ -122,7 +122,8 @@ impl Detection {
         self.movement.finish(context, t_ms, log);
         self.gate.finish(context, t_ms, log);
         self.backtracking.finish(context, t_ms, log);
-        // Pressure before a silence shows nothing about height after it.
+        // Nothing measured before a silence belongs to the seconds after it.
+        self.motion.end_silence();
         self.height = HeightTrack::default();
         self.last_fix_ms = None;
     }

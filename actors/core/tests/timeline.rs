@@ -37,6 +37,9 @@ mod modes;
 #[path = "timeline/rides.rs"]
 mod rides;
 
+#[path = "timeline/silences.rs"]
+mod silences;
+
 #[path = "timeline/sparse.rs"]
 mod sparse;
 

@@ -4,6 +4,7 @@
 mod approach;
 mod climb;
 mod pause;
+mod vehicle;
 
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
@@ -12,22 +13,21 @@ use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::detect::parameters::gate::{
-    GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
-    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
-    GATE_NEAR_M, GATE_NOISE_M_MAX, GATE_NOISE_NEW, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M,
-    GATE_OUTSIDE_USUAL, GATE_PACED_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN,
-    GATE_PLACES_MS, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
-    GATE_UNSEEN_RIDE_MS, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
+    GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_GAIT_LOG_ODDS, GATE_GPS_SILENT_MS,
+    GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS, GATE_NEAR_M,
+    GATE_NOISE_M_MAX, GATE_NOISE_NEW, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_USUAL, GATE_PACED_M,
+    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_PLACES_MS,
+    GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
+    GATE_UNSEEN_RIDE_MS, GATE_WALK_SEC,
 };
-use crate::detect::parameters::position::{
-    INTERVAL_MS_MAX, INTERVAL_NEW, NON_SATELLITE_NOISE_SHARE,
-};
+use crate::detect::parameters::position::{INTERVAL_MS_MAX, INTERVAL_NEW};
 use crate::detect::parameters::runs::STOPPED_MS_MIN;
 use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
 use approach::Approach;
-use pause::{Pause, running_mean};
+use pause::Pause;
+use vehicle::{EarlierFix, WalkFromVehicle};
 
 /// The maximum number of seconds of walking that count.
 const WALK_SEC_MAX: u8 = 60;
@@ -89,8 +89,8 @@ pub(super) struct GateDetector {
     is_driving: bool,
     /// The time before which a pause began in the vehicle.
     walk_from_ms: u32,
-    /// The time, place and accuracy of usable fixes some seconds apart, newest last.
-    places: [Option<(u32, Place, f32)>; PLACES],
+    /// Usable fixes some seconds apart, newest last.
+    places: [Option<EarlierFix>; PLACES],
     accuracy_m: f32,
     /// The time of the newest fix, and the usual time between two.
     fix_ms: Option<u32>,
@@ -99,13 +99,7 @@ pub(super) struct GateDetector {
     /// The usual change of height from second to second, metres.
     noise_m: f32,
     approach: Approach,
-    /// The number of seconds of walking since something moved faster than walking speed.
-    on_foot_sec: u8,
-    /// The place at which the vehicle was last at rest, and the number of fixes of which it is the
-    /// mean.
-    vehicle: Option<(Place, u8)>,
-    /// The largest distance from the vehicle since the courier left it, metres.
-    from_vehicle_m: f32,
+    walk: WalkFromVehicle,
     /// Whether the phone has sent acceleration.
     has_acceleration: bool,
 }
@@ -148,7 +142,7 @@ impl Detector for GateDetector {
         let gait = observation.gait.log_odds;
         self.add_evidence(t_ms, &observation.gait);
         if gait > GATE_GAIT_LOG_ODDS {
-            self.on_foot_sec = self.on_foot_sec.saturating_add(1);
+            self.walk.count_walk();
         }
         if gait > GATE_GAIT_LOG_ODDS && !self.is_resting {
             self.walk_sec = self.walk_sec.saturating_add(1).min(WALK_SEC_MAX);
@@ -164,10 +158,8 @@ impl Detector for GateDetector {
         let is_silent = self.pause.is_some() && self.is_silent(observation);
         if let Some(pause) = &mut self.pause {
             pause.observe(observation, swing_m, is_silent);
-            if let Some((t_ms, place, accuracy_m)) =
-                self.places[PLACES - 1].filter(|_| !self.is_resting)
-            {
-                pause.set_onward(t_ms, place, accuracy_m);
+            if let Some(fix) = self.places[PLACES - 1].filter(|_| !self.is_resting) {
+                pause.set_onward(fix.t_ms, fix.place, fix.accuracy_m);
             }
         }
         if self.count_climb_at_rest(observation) {
@@ -182,8 +174,15 @@ impl Detector for GateDetector {
         // If the session ends before the walk has led away from a pause, the pause may be the door.
         self.pause.take_if(|pause| !pause.leads_on(context));
         self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
+        // The way from the vehicle continues after a silence, but nothing connects the places, the
+        // rests and the pauses before and after it.
+        self.approach.begin_silence();
+        self.walk.begin_silence(self.newest_fix());
         *self = Self {
             noise_m: self.noise_m,
+            approach: self.approach,
+            walk: self.walk,
+            has_acceleration: self.has_acceleration,
             ..Self::default()
         };
     }
@@ -265,37 +264,15 @@ impl GateDetector {
         }
     }
 
-    /// Tracks the position of the vehicle and the walking distance from it. Any motion faster than
-    /// walking is a vehicle, and the courier left it where the gait begins.
+    /// Tracks the walk from the vehicle.
     fn track_vehicle(&mut self, observation: &Observation<'_>) {
+        let is_walking =
+            observation.gait.is_measured && observation.gait.log_odds > GATE_GAIT_LOG_ODDS;
         for fix in observation.window.fixes() {
-            // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
-            let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
-            // A gait shows that the fix jumped.
-            let walks =
-                observation.gait.is_measured && observation.gait.log_odds > GATE_GAIT_LOG_ODDS;
-            let is_fast = kept
-                .filter(|_| !walks)
-                .is_some_and(|(t_ms, place, accuracy_m)| {
-                    let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
-                    let (a_m, b_m) = (fix.accuracy_m, accuracy_m);
-                    let error_m = NON_SATELLITE_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt();
-                    let way_m = place.distance_m(fix.place) - error_m;
-                    way_m >= GATE_VEHICLE_MPS * sec
-                });
-            if is_fast || fix.speed_mps.is_some_and(|mps| mps >= GATE_VEHICLE_MPS) {
-                (self.on_foot_sec, self.vehicle, self.from_vehicle_m) = (0, None, 0.0);
+            if self.walk.observe_after_silence(fix) {
+                self.approach.restart(fix.t_ms);
             }
-            if self.on_foot_sec < GATE_FIRST_STEPS_SEC && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
-                let (place, count) = self.vehicle.unwrap_or((fix.place, 0));
-                // Only the last fixes at rest count: the vehicle may still have rolled before.
-                let count = count.saturating_add(1).min(GATE_VEHICLE_FIXES);
-                self.vehicle = Some((running_mean(place, fix.place, count), count));
-            } else if let Some((place, _)) = self.vehicle
-                && fix.accuracy_m <= GATE_OUTSIDE_ACCURACY_M
-            {
-                self.from_vehicle_m = self.from_vehicle_m.max(place.distance_m(fix.place));
-            }
+            self.walk.observe(fix, self.newest_fix(), is_walking);
         }
     }
 
@@ -312,10 +289,14 @@ impl GateDetector {
                 continue;
             }
             match self.places[PLACES - 1] {
-                Some((t_ms, ..)) if fix.t_ms.saturating_sub(t_ms) < GATE_PLACES_MS => {}
+                Some(newest) if fix.t_ms.saturating_sub(newest.t_ms) < GATE_PLACES_MS => {}
                 _ => {
                     self.places.copy_within(1.., 0);
-                    self.places[PLACES - 1] = Some((fix.t_ms, fix.place, fix.accuracy_m));
+                    self.places[PLACES - 1] = Some(EarlierFix {
+                        t_ms: fix.t_ms,
+                        place: fix.place,
+                        accuracy_m: fix.accuracy_m,
+                    });
                 }
             }
         }
@@ -329,8 +310,12 @@ impl GateDetector {
             .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS.max(usual_ms))
     }
 
+    fn newest_fix(&self) -> Option<EarlierFix> {
+        self.places[PLACES - 1]
+    }
+
     fn newest_place(&self) -> Option<Place> {
-        self.places[PLACES - 1].map(|(_, place, _)| place)
+        self.newest_fix().map(|fix| fix.place)
     }
 
     /// Begins a rest.
@@ -373,7 +358,7 @@ impl GateDetector {
             end_ms: None,
             accuracy_m: self.accuracy_m,
             field_ut: window.magnetic_ut,
-            from: oldest.map(|&(_, place, _)| place),
+            from: oldest.map(|fix| fix.place),
             place: self.newest_place(),
             fixes: 1,
             onward: None,
@@ -392,9 +377,9 @@ impl GateDetector {
             leads_to_climb: false,
             from_vehicle_sec: log
                 .newest_event(EventType::Driving)
-                .map(|_| self.on_foot_sec),
-            vehicle: self.vehicle.map(|(place, _)| place),
-            has_returned: self.from_vehicle_m >= GATE_OUTSIDE_M,
+                .map(|_| self.walk.on_foot_sec()),
+            vehicle: self.walk.vehicle(),
+            has_returned: self.walk.was_away(),
             rests_nearby: false,
         }));
     }

@@ -168,6 +168,12 @@ impl MotionState {
         (log_odds, models.motion_evidence)
     }
 
+    /// Forgets the seconds before a silence, which are not next to those after it.
+    pub(super) fn end_silence(&mut self) {
+        self.history.clear();
+        self.expected = None;
+    }
+
     /// Processes the next second.
     pub(super) fn observe(&mut self, models: Models, window: &Window) -> Gait {
         if !self.counts_steps && !window.has_body_data() {

@@ -207,6 +207,11 @@ impl MotionHistory {
         self.before = [self.before[1], None];
     }
 
+    /// Forgets the newest seconds.
+    pub fn clear(&mut self) {
+        self.before = [None; 2];
+    }
+
     /// Processes the next second: mean and standard deviation of the norm, m/s², and the cadence
     /// that the phone reported. Returns the features of the second before it, and its own, whose
     /// next second is not known yet.

@@ -26,7 +26,8 @@ pub(super) struct Approach {
     door: Option<Place>,
     /// The largest distance from the door since then, in metres.
     far_m: f32,
-    /// The time at which a return ended because it led back to the door.
+    /// The time at which a return ended because it led back to the door, or at which a silence with
+    /// a drive ended.
     since_ms: u32,
     /// The usual accuracy of fixes on foot, in metres; 0 before the first.
     usual_m: f32,
@@ -40,7 +41,7 @@ impl Approach {
         !self.is_inside && !self.is_return
     }
 
-    /// Returns the time since which the courier approaches again after a return.
+    /// Returns the time since which the courier approaches again.
     pub(super) fn since_ms(&self) -> u32 {
         self.since_ms
     }
@@ -52,6 +53,17 @@ impl Approach {
             reports_speed: self.reports_speed,
             ..Self::default()
         };
+    }
+
+    /// Starts a new approach at `t_ms`, because the courier drove before.
+    pub(super) fn restart(&mut self, t_ms: u32) {
+        self.start_drive();
+        self.since_ms = t_ms;
+    }
+
+    /// Forgets the height outside, because the reference of heights changes with a silence.
+    pub(super) fn begin_silence(&mut self) {
+        self.outside_m = None;
     }
 
     /// Records that the courier is in the building.

@@ -37,6 +37,9 @@ crate::parameters::table! {
         GATE_LEFT_MS: u32 = 4_000;
         /// The least speed of a vehicle, in m/s: runners reach 4, and a walk is below 2.1.
         GATE_VEHICLE_MPS: f32 = 4.0;
+        /// The greatest mean speed of a walk, in m/s: brisk walkers stay below 2.1. A silence in
+        /// which the phone moved faster contains a drive.
+        GATE_WALK_MPS_MAX: f32 = 2.1;
         /// The seconds of gait after which the vehicle counts as left.
         GATE_FIRST_STEPS_SEC: u8 = 3;
         /// The number of fixes at rest whose mean is the vehicle's place.
