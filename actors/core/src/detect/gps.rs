@@ -76,6 +76,11 @@ impl Detector for GpsDetector {
     }
 
     fn finish(&mut self, _context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        // Useless fixes that did not last long enough for a loss are a degradation.
+        let run = self.poor.take().filter(|run| run.count >= DEGRADED_FIXES);
+        if let Some(run) = run.filter(|_| !self.is_lost) {
+            self.degrade(run, log);
+        }
         self.end_degraded(t_ms, log);
         self.end_lost(t_ms, log);
         // After a silence the position is judged from the start; a position not restored before it

@@ -106,8 +106,12 @@ fn median(values: &[f32]) -> Option<f32> {
 }
 
 /// Returns the runs of two and more fixes of 50 m, or of 2.5 times the usual, which end where a
-/// loss begins; and the times of the fixes that do not restore for that reason.
-fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Vec<u32>) {
+/// loss begins or with the session; and the times of the fixes that do not restore for that reason.
+fn oracle_degraded(
+    fixes: &[FixAt],
+    lost: &[(u32, u32)],
+    end_ms: u32,
+) -> (Vec<(u32, u32)>, Vec<u32>) {
     let mut usable: Vec<f32> = Vec::new();
     let (mut is_lenient, mut run): (bool, Vec<FixAt>) = (false, Vec::new());
     let (mut spans, mut poor_ms) = (Vec::new(), Vec::new());
@@ -143,6 +147,10 @@ fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Ve
             is_lenient |= run.len() >= 2 && run.iter().any(|fix| fix.1 > 35.0);
         }
     }
+    if let [first, _, ..] = run[..] {
+        let since_ms = lost.iter().map(|span| span.0).find(|&ms| ms > first.0);
+        spans.push((first.0, since_ms.unwrap_or(end_ms)));
+    }
     (spans, poor_ms)
 }
 
@@ -150,7 +158,7 @@ fn oracle(fixes: &[FixAt], end_ms: u32) -> Vec<Found> {
     let first_good = fixes.iter().position(|fix| fix.1 <= 35.0);
     let fixes = first_good.map_or(&[][..], |first_good| &fixes[first_good..]);
     let lost = oracle_lost(fixes, end_ms);
-    let (degraded, poor_ms) = oracle_degraded(fixes, &lost);
+    let (degraded, poor_ms) = oracle_degraded(fixes, &lost, end_ms);
     let mut troubles: Vec<(u32, u32)> = lost.iter().chain(&degraded).copied().collect();
     troubles.sort_unstable();
     let mut all: Vec<Found> = Vec::new();
@@ -194,7 +202,8 @@ fn fixes() -> impl Strategy<Value = Vec<FixAt>> {
         1_u32..9,
         prop_oneof![4 => 1_u32..4, 1 => 4_u32..25],
     );
-    prop::collection::vec(stretch, 3..25).prop_map(|stretches| {
+    let stretches = prop::collection::vec(stretch, 3..25);
+    (stretches, any::<bool>()).prop_map(|(stretches, ends_well)| {
         let mut sec = 40;
         let mut fixes = each_second(0, &[5.0; 40]);
         for (accuracy_m, count, apart_sec) in stretches {
@@ -203,8 +212,10 @@ fn fixes() -> impl Strategy<Value = Vec<FixAt>> {
                 sec += apart_sec;
             }
         }
-        // The end repeats the beginning, so that no event is open there.
-        fixes.extend(each_second(sec, &[5.0; 20]));
+        // A session ends under the open sky, or within any event.
+        if ends_well {
+            fixes.extend(each_second(sec, &[5.0; 20]));
+        }
         fixes
     })
 }
@@ -225,6 +236,22 @@ proptest! {
         let samples = stream(&fixes, fixes.len() as u32, &[]);
         prop_assert_eq!(found(&samples), Vec::<Found>::new());
     }
+}
+
+/// The courier enters a basement, where the phone falls back to the position of a cell. Its fixes
+/// are useless, but a loss takes ten seconds.
+#[test]
+fn useless_fixes_before_the_end_or_a_silence_are_a_degradation() {
+    let mut fixes = each_second(0, &[5.0; 40]);
+    fixes.extend(each_second(40, &[160.0; 3]));
+    let degraded = (EventType::GpsDegraded, 40_100, Some(42_500));
+    assert_eq!(found(&stream(&fixes, 43, &[])), [degraded]);
+    fixes.extend(each_second(90, &[5.0; 20]));
+    let restored = (EventType::GpsRestored, 90_100, None);
+    assert_eq!(
+        found(&stream(&fixes, 110, &[(43, 90)])),
+        [degraded, restored]
+    );
 }
 
 #[test]
