@@ -151,7 +151,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut Evi
     };
     let measured_rise = rise.filter(|_| found.from_street.is_none());
     if let Some((rise, estimate)) = measured_rise.zip(found.estimate.as_ref())
-        && let Some(doubt) = way_back::doubt(ctx, places, (to_ms, foot), (rise, estimate))
+        && let Some(doubt) = way_back::doubt(ctx, places, foot, (from_ms, to_ms), (rise, estimate))
     {
         return doubted(found, (rise, doubt), (from_ms, to_ms), evidence);
     }
@@ -214,7 +214,7 @@ fn doubted(
         Doubt::Unexplained => (
             "rise_unexplained",
             format!(
-                "Air pressure shows a rise of {rise_m:.1} m to the drop-off, and changed by a floor or more without a detected climb, so floors cannot be counted."
+                "Air pressure shows a rise of {rise_m:.1} m to the drop-off, and changed by a floor or more before it without a detected climb, so floors cannot be counted."
             ),
         ),
     };

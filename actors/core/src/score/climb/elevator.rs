@@ -197,13 +197,13 @@ fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
         && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }
 
-/// Returns whether the level changed by a floor within a minute without any event that explains it.
+/// Returns whether the level changed by a floor within a minute without stairs that explain it. The
+/// minutes overlap by half, so that a rise lies within one of them wherever it begins.
 pub(super) fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
     let stairs: Vec<(u32, u32)> = ctx.spans(EventType::Stairs).collect();
     let mut at_ms = from_ms;
     while at_ms < to_ms {
-        let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);
-        let span = (at_ms, next_ms.min(to_ms));
+        let span = (at_ms, at_ms.saturating_add(UNEXPLAINED_MS).min(to_ms));
         // A phone that swings in a pocket disturbs single readings by metres, so medians count.
         let parts = (span.0..span.1).step_by(LEVEL_MS as usize);
         let levels = parts
@@ -219,7 +219,7 @@ pub(super) fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (
         {
             return true;
         }
-        at_ms = next_ms;
+        at_ms = at_ms.saturating_add(UNEXPLAINED_MS / 2);
     }
     false
 }

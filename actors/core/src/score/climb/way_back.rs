@@ -1,5 +1,5 @@
-//! Finds what contradicts a measured rise: a higher way back, or a change of the level without any
-//! detected climb.
+//! Finds evidence against a measured rise: a higher way back, or a change of the level before the
+//! rise without any detected climb.
 
 use super::elevator::{self, has_unexplained_rise};
 use super::{climbs, signed_height_m};
@@ -16,16 +16,17 @@ use crate::score::scoring_context::{FootPeriod, ScoringContext};
 pub(super) enum Doubt {
     /// The climbs of the way back are this many metres high, negative for down.
     Higher(f32),
-    /// The level changed by a floor or more, but no climb was detected.
+    /// The level changed by a floor or more before the rise, but no climb was detected.
     Unexplained,
 }
 
-/// Returns the evidence against a rise from which `estimate` follows, unless the estimate confirms
-/// the floor of the address.
+/// Returns the evidence against a rise between two times in a period on foot, from which `estimate`
+/// follows, unless the estimate confirms the floor of the address.
 pub(super) fn doubt(
     ctx: &ScoringContext<'_>,
     places: &Places,
-    (to_ms, foot): (u32, FootPeriod),
+    foot: FootPeriod,
+    (from_ms, to_ms): (u32, u32),
     (rise, estimate): (Rise, &Estimate),
 ) -> Option<Doubt> {
     let verdict = ctx
@@ -46,7 +47,7 @@ pub(super) fn doubt(
     }
     let is_unexplained = verdict == Some(FloorMatch::Wrong)
         && elevator::rides(ctx, places).next().is_none()
-        && has_unexplained_rise(ctx, (foot.from_ms, foot.to_ms));
+        && has_unexplained_rise(ctx, (foot.from_ms, from_ms));
     is_unexplained.then_some(Doubt::Unexplained)
 }
 

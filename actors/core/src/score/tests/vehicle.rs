@@ -129,3 +129,25 @@ fn a_proof_from_a_halt_at_the_door_is_a_possible_attempt() {
         );
     }
 }
+
+/// A slow platform lift raises the courier by six metres in half a minute, and no detector finds
+/// it. Nobody knows then whether an elevator was used, wherever the ride lies in the session.
+#[test]
+fn a_rise_without_an_event_leaves_the_elevator_unknown() {
+    for wait_sec in (0..60).step_by(5) {
+        let mut script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+        script = script.stay(wait_sec);
+        for _ in 0..30 {
+            script = script.climb(0.2, true);
+            script.events.pop();
+        }
+        script = script.stay(40).mark(MarkName::HandedOver);
+        for window in &mut script.windows {
+            if let Some(motion) = &mut window.motion {
+                motion.vertical_mean = None;
+            }
+        }
+        let score = script.score();
+        assert_eq!(score.summary.elevator_used, None, "{wait_sec}");
+    }
+}
