@@ -189,8 +189,11 @@ pub const GAP_SKIPPED_AFTER_BATCHES: u32 = 64;
 pub const KIND_LAG_MS_MAX: u32 = 12_000;
 /// Time without a sample after which open events end at the last sample (contract 4).
 pub const GAP_MS: u32 = 30_000;
-/// Maximum number of a session's stored events. Further events are only counted.
+/// Maximum number of a session's events. Further events are not kept.
 pub const SESSION_EVENTS_MAX: usize = 2_000;
+/// Number of a session's events from which on only events of movement are kept, so that the
+/// reception in a street canyon does not displace the visit at the door.
+pub const SESSION_EVENTS_MIXED_MAX: usize = 1_500;
 /// Maximum number of a session's marks, and of its incidents, of one name that scoring uses: the
 /// first half and the most recent half.
 pub const SESSION_MARKS_MAX: usize = 256;

@@ -1,7 +1,7 @@
 //! The emitted events of a session, and the changes that opened and closed them.
 
 use porchlight_schema::event::{Confidence, Event, EventType, Metadata};
-use porchlight_schema::limits::SESSION_EVENTS_MAX;
+use porchlight_schema::limits::{SESSION_EVENTS_MAX, SESSION_EVENTS_MIXED_MAX};
 use serde::{Deserialize, Serialize};
 
 /// A change of an event. Numbers run from 0 without gaps, in order.
@@ -28,7 +28,6 @@ pub struct EventLog {
     open: [u16; EventType::ALL.len()],
     /// For each type, the index of its newest event plus one; 0 if the type has no event.
     newest: [u16; EventType::ALL.len()],
-    pub(crate) dropped: u32,
 }
 
 impl EventLog {
@@ -113,9 +112,14 @@ impl EventLog {
         }
     }
 
+    /// Adds an event, and returns its index. Returns `None` if there is no place for its type.
     fn append(&mut self, event: Event) -> Option<usize> {
-        if self.events.len() >= SESSION_EVENTS_MAX {
-            self.dropped = self.dropped.saturating_add(1);
+        let most = if event.event_type.is_movement() {
+            SESSION_EVENTS_MAX
+        } else {
+            SESSION_EVENTS_MIXED_MAX
+        };
+        if self.events.len() >= most {
             return None;
         }
         self.as_opened.push((event.confidence, event.metadata));
@@ -124,5 +128,31 @@ impl EventLog {
         self.next_number += 1;
         self.newest[event.event_type as usize] = u16::try_from(self.events.len()).unwrap_or(0);
         Some(self.events.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The phone stays in a street canyon for days, so that its reception degrades and is restored
+    /// thousands of times.
+    #[test]
+    fn annotations_leave_places_for_movement() {
+        let mut log = EventLog::default();
+        let confidence = Confidence::from_probability(0.9);
+        for t_ms in 0..3_000 {
+            log.instant(EventType::GpsRestored, t_ms, confidence);
+        }
+        assert_eq!(log.events.len(), SESSION_EVENTS_MIXED_MAX);
+        log.open(EventType::Stopped, 3_000, confidence, Metadata::None);
+        assert!(log.is_open(EventType::Stopped));
+        for t_ms in 3_000..9_000 {
+            log.close(EventType::Stopped, t_ms, confidence, Metadata::None);
+            log.open(EventType::Stopped, t_ms, confidence, Metadata::None);
+        }
+        assert_eq!(log.events.len(), SESSION_EVENTS_MAX);
+        assert!(!log.is_open(EventType::Stopped));
+        assert_eq!(log.newest_event(EventType::Stopped), log.events.last());
     }
 }

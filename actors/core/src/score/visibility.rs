@@ -6,6 +6,7 @@
 //! with the higher score counts, so that losing the last sample of a channel never raises the
 //! score.
 
+mod left_out;
 mod silence;
 
 use porchlight_schema::sample::{Kind, SystemName};
@@ -149,7 +150,8 @@ pub(crate) fn score(
         );
     }
     sum -= little_data_deduction(ctx, sum, evidence);
-    sum -= batches_deduction(ctx, sum, evidence);
+    sum -= left_out::batches_deduction(ctx, sum, evidence);
+    left_out::explain_full_log(ctx, evidence);
     let coverage = rounded(sum.clamp(0.0, 1.0));
     sum -= not_carried_deduction(places, sum, evidence);
     let score = rounded(sum.clamp(0.0, 1.0));
@@ -206,40 +208,6 @@ fn little_data_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut Evid
         "visibilityScore",
         "little_data",
         -sum * missing,
-        None,
-        EvidenceText::new(text, explanation),
-    )
-}
-
-/// Returns the deduction for quarantined batches, and adds the evidence for these and for missing
-/// batches.
-fn batches_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut EvidenceLog) -> f64 {
-    let missing = ctx.input.missing_batches;
-    if missing > 0 {
-        let text =
-            format!("Batches that never arrived: {missing}. Their time counts as not covered.");
-        let explanation = "The phone had no network, or the app was closed.";
-        evidence.add(
-            "visibilityScore",
-            "missing_batches",
-            0.0,
-            None,
-            EvidenceText::new(text, explanation),
-        );
-    }
-    let quarantined = ctx.input.quarantined_batches;
-    if quarantined == 0 {
-        return 0.0;
-    }
-    let points = (f64::from(quarantined) * weights::QUARANTINED)
-        .min(weights::QUARANTINED_CAP)
-        .min(sum);
-    let text = format!("Batches left out because they could not be processed: {quarantined}.");
-    let explanation = "A fault of the service, not of the courier.";
-    -evidence.add(
-        "visibilityScore",
-        "quarantined_batches",
-        -points,
         None,
         EvidenceText::new(text, explanation),
     )

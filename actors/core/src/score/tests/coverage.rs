@@ -1,5 +1,7 @@
 //! Tests that loss, and only loss, lowers visibility.
 
+use porchlight_schema::event::{Confidence, Event, EventType, Metadata};
+use porchlight_schema::limits::SESSION_EVENTS_MIXED_MAX;
 use porchlight_schema::sample::SystemName;
 use proptest::prelude::*;
 
@@ -80,6 +82,26 @@ fn missing_batches_are_reported() {
             "{signal}"
         );
     }
+}
+
+/// The phone stayed in a street canyon for days, and its reception changed all the time.
+#[test]
+fn a_full_list_of_events_is_reported() {
+    let mut script = indoors(FULL);
+    let is_reported = |script: &Script| {
+        let score = script.score();
+        about(&score, "visibilityScore").any(|entry| entry.signal == "many_events")
+    };
+    assert!(!is_reported(&script));
+    let restored = Event {
+        event_type: EventType::GpsRestored,
+        t_start_ms: 1_000,
+        t_end_ms: None,
+        confidence: Confidence::from_probability(0.9),
+        metadata: Metadata::None,
+    };
+    script.events.resize(SESSION_EVENTS_MIXED_MAX, restored);
+    assert!(is_reported(&script));
 }
 
 #[test]
