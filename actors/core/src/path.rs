@@ -192,8 +192,10 @@ impl Track {
     /// otherwise everything.
     fn choose_view(&mut self, ctx: &ScoringContext<'_>, fixes: &[Fix]) {
         let of = |(from_ms, to_ms): (u32, u32)| {
-            let inside = move |fix: &&Fix| (from_ms..=to_ms).contains(&fix.t_ms);
-            fixes.iter().filter(inside).map(|fix| fix.place)
+            let first = fixes.partition_point(|fix| fix.t_ms < from_ms);
+            let end = fixes.partition_point(|fix| fix.t_ms <= to_ms);
+            let inside = fixes.get(first..end).unwrap_or_default();
+            inside.iter().map(|fix| fix.place)
         };
         let mut foot_periods: Vec<(u32, u32)> = ctx
             .foot_periods
@@ -300,19 +302,44 @@ fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
     }
 }
 
-/// Returns whether reception was bad at this time; outside of stays such a fix is not drawn.
-fn is_bad_at(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
-    let bad = ctx
-        .events(EventType::GpsDegraded)
-        .chain(ctx.events(EventType::GpsLost));
-    bad.into_iter()
-        .any(|event| event.t_start_ms <= t_ms && t_ms < event_end_ms(event, ctx.end_ms))
+/// Returns the last of the items, which are in the order of their starts, that begins by `t_ms`, if
+/// `t_ms` lies within it. `span` returns the start and the end of an item.
+fn item_at<T>(items: &[T], t_ms: u32, span: impl Fn(&T) -> (u32, u32)) -> Option<&T> {
+    let after = items.partition_point(|item| span(item).0 <= t_ms);
+    let item = items.get(after.checked_sub(1)?)?;
+    (t_ms < span(item).1).then_some(item)
 }
 
-/// Returns whether the way between two fixes is unknown.
-fn is_unseen(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> bool {
-    let apart_ms = to_ms - from_ms;
-    apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(ctx, from_ms + apart_ms / 2)
+/// The times of bad reception, in order and without overlaps.
+struct BadReception(Vec<(u32, u32)>);
+
+impl BadReception {
+    fn new(ctx: &ScoringContext<'_>) -> Self {
+        let types = [EventType::GpsDegraded, EventType::GpsLost];
+        let mut spans: Vec<(u32, u32)> = Vec::new();
+        for event in ctx.timeline.iter() {
+            if !types.contains(&event.event_type) {
+                continue;
+            }
+            let end_ms = event_end_ms(event, ctx.end_ms);
+            match spans.last_mut() {
+                Some(last) if event.t_start_ms <= last.1 => last.1 = last.1.max(end_ms),
+                _ => spans.push((event.t_start_ms, end_ms)),
+            }
+        }
+        Self(spans)
+    }
+
+    /// Returns whether reception was bad at this time; outside of stays such a fix is not drawn.
+    fn is_at(&self, t_ms: u32) -> bool {
+        item_at(&self.0, t_ms, |span| *span).is_some()
+    }
+
+    /// Returns whether the way between two fixes is unknown.
+    fn hides(&self, from_ms: u32, to_ms: u32) -> bool {
+        let apart_ms = to_ms - from_ms;
+        apart_ms > GAP_MS || apart_ms > UNSEEN_MS && self.is_at(from_ms + apart_ms / 2)
+    }
 }
 
 /// Returns the smoothed position of a fix on a walk.
@@ -342,11 +369,10 @@ fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
         .collect()
 }
 
-fn way_of(ctx: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
-    let during = ctx.timeline.iter().find(|event| {
-        event.event_type.is_movement()
-            && event.t_start_ms <= t_ms
-            && t_ms < event_end_ms(event, ctx.end_ms)
+/// Returns the way of travel at a time, of the movement events in the order of their starts.
+fn way_at(movements: &[&Event], end_ms: u32, t_ms: u32) -> TravelMode {
+    let during = item_at(movements, t_ms, |event| {
+        (event.t_start_ms, event_end_ms(event, end_ms))
     });
     match during.map(|event| event.event_type) {
         Some(EventType::Driving) => TravelMode::Drive,
@@ -360,15 +386,20 @@ fn way_of(ctx: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
 /// Returns the path, leg by leg; each begins where the previous one ended. Stays and climbs are
 /// single points.
 fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
+    let bad = BadReception::new(ctx);
+    let timeline = ctx.timeline.iter().copied();
+    let movements: Vec<&Event> = timeline
+        .filter(|event| event.event_type.is_movement())
+        .collect();
     let mut legs: Vec<Leg> = Vec::new();
     let mut before: Option<(u32, Place)> = None;
     for fix in fixes {
-        let halt = halts.iter().find(|halt| {
-            let end_ms = halt.event.t_start_ms.saturating_add(halt.duration_ms);
-            (halt.event.t_start_ms..end_ms).contains(&fix.t_ms)
+        let halt = item_at(halts, fix.t_ms, |halt| {
+            let from_ms = halt.event.t_start_ms;
+            (from_ms, from_ms.saturating_add(halt.duration_ms))
         });
-        let way = way_of(ctx, fix.t_ms);
-        if halt.is_none() && way != TravelMode::Drive && is_bad_at(ctx, fix.t_ms) {
+        let way = way_at(&movements, ctx.end_ms, fix.t_ms);
+        if halt.is_none() && way != TravelMode::Drive && bad.is_at(fix.t_ms) {
             continue;
         }
         let place = match halt {
@@ -376,7 +407,7 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             None if way == TravelMode::Walk => smoothed(fixes, fix),
             None => fix.place,
         };
-        if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(ctx, *t_ms, fix.t_ms)) {
+        if let Some((_, last)) = before.filter(|(t_ms, _)| bad.hides(*t_ms, fix.t_ms)) {
             legs.push(Leg {
                 way: TravelMode::Unseen,
                 places: vec![last, place],
