@@ -199,9 +199,11 @@ fn is_paced(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> bool {
     let uncertain_m = libm::hypotf(from.sigma_m, to.sigma_m);
     let is_back =
         from.place.distance_m(to.place) <= uncertain_m.max(walked_m(a.to_ms, b.from_ms) / 2.0);
+    if !is_back {
+        return false;
+    }
     let walks = walks_between(ctx, a, b);
-    is_back
-        && walks.len() > 1
+    walks.len() > 1
         && walks.iter().all(|walk| walked_m(walk.0, walk.1) < LEFT_M)
         && !ctx.is_indoors(a.to_ms, b.from_ms)
 }
@@ -230,12 +232,12 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     if stay.from_ms == door.from_ms {
         return true;
     }
-    let is_paced = if stay.from_ms < door.from_ms {
-        is_paced(ctx, stay, door)
+    let (first, second) = if stay.from_ms < door.from_ms {
+        (stay, door)
     } else {
-        is_paced(ctx, door, stay)
+        (door, stay)
     };
-    let is_passage = stay.is_passage && !is_paced;
+    let is_passage = stay.is_passage && !is_paced(ctx, first, second);
     if stay.is_before_ride || (is_passage && !is_left_for(ctx, door, stay)) {
         return false;
     }

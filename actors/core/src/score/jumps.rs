@@ -154,8 +154,9 @@ fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
 }
 
 /// Removes the fixes that a jump reached, because they do not show that the phone was there. After
-/// a lasting jump these are all fixes until one lies within a walk of the place before the jump;
-/// after any other jump it is a single fix.
+/// a lasting jump these are all fixes until a later lasting jump leads back to within a walk of the
+/// place before; after any other jump it is a single fix. A slow way back proves nothing: given
+/// time, any place lies within a walk.
 pub(crate) fn remove_jumped_fixes(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
     let outliers: Vec<u32> = jumps
         .iter()

@@ -218,6 +218,11 @@ fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
     };
     let uncounted = |piece: &&Piece| on_foot(piece) && piece.body == BodyRest::Uncounted;
     let way = |pieces: &[&Piece]| pieces.iter().map(|piece| piece.way_m).sum::<f32>();
+    let at_rest = if counts {
+        "the phone lay still and counted no step"
+    } else {
+        "the phone lay still"
+    };
     let surest: Vec<&Piece> = pieces.iter().filter(still).collect();
     let (walks, points, what) = match way(&surest) {
         way_m if way_m >= WALKS_FAR_M => {
@@ -228,22 +233,23 @@ fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
             } else {
                 weights::GPS_WALKS_FAR
             };
-            (surest, points, "the phone lay still")
+            (surest, points, at_rest)
         }
-        way_m if way_m >= WALKS_M => (surest, weights::GPS_WALKS, "the phone lay still"),
+        way_m if way_m >= WALKS_M => (surest, weights::GPS_WALKS, at_rest),
         _ => {
             let walks: Vec<&Piece> = pieces.iter().filter(uncounted).collect();
             if way(&walks) < WALKS_UNCOUNTED_M {
                 return None;
             }
-            (walks, weights::GPS_WALKS_UNCOUNTED, "the step counter ran")
+            (
+                walks,
+                weights::GPS_WALKS_UNCOUNTED,
+                "the step counter ran and counted no step",
+            )
         }
     };
     let (first, last) = (walks.first()?, walks.last()?);
-    let text = format!(
-        "The position walked {:.0} m while {what} and counted no step.",
-        way(&walks)
-    );
+    let text = format!("The position walked {:.0} m while {what}.", way(&walks));
     let text = EvidenceText::new(text, "The phone may have been on a cart on smooth ground.");
     Some(Signal {
         group: Group::Body,
