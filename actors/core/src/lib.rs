@@ -23,6 +23,7 @@ pub mod privacy;
 pub mod recorder;
 pub mod retention;
 pub mod score;
+pub mod score_retry;
 pub mod session;
 pub mod shares;
 pub mod supervision;

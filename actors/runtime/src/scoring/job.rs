@@ -10,6 +10,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_core::score::{
     Fingerprint, Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
 };
+use porchlight_core::score_retry::Failure;
 use porchlight_core::session::replay::Replayed;
 use porchlight_observe::{Fact, InsightOutcome};
 use porchlight_ports::{
@@ -46,10 +47,18 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
-    /// Returns whether stored rows cannot be read, in which case another attempt fails in the same
-    /// way.
+    /// Returns whether stored rows are damaged.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Self::Store(StoreError::Damaged(_)))
+    }
+
+    /// Returns the failure by which the next step is decided.
+    pub(super) fn failure(&self) -> Failure {
+        if self.is_damage() {
+            Failure::Damage
+        } else {
+            Failure::Passing
+        }
     }
 }
 
