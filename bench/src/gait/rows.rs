@@ -14,6 +14,9 @@ const STRONG_LN: f64 = 1.098_612_3;
 const CLEAR_LN: f64 = -1.203_972_8;
 /// The range of reported cadences of a walk or a run, as in the detectors, steps per second.
 const CADENCE_HZ: std::ops::RangeInclusive<f64> = 1.1..=3.3;
+/// The logarithm of the spread above which a phone is handled, in thousandths: ln of 0.3 m/s², plus
+/// the floor. A quiet hand moves it less.
+pub(super) const HANDLED_LN_SPREAD: i32 = -1_139;
 /// The number of raw `imu` features, as computed by the detectors.
 pub(super) const IMU: usize = 8;
 /// The number of `motion` features.
@@ -149,12 +152,10 @@ impl Row {
         copy
     }
 
-    /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does, 0.3
-    /// m/s².
+    /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does.
     #[must_use]
     pub fn is_handled(&self) -> bool {
-        // ln(0.3 + 0.02)
-        self.label == Label::Rest && self.imu[0] > -1_139
+        self.label == Label::Rest && self.imu[0] > HANDLED_LN_SPREAD
     }
 }
 
