@@ -26,6 +26,7 @@ pub mod score;
 pub mod score_retry;
 pub mod session;
 pub mod shares;
+pub mod source;
 pub mod supervision;
 pub mod tenant_queue;
 pub mod timeline;

@@ -12,6 +12,7 @@ use flate2::read::MultiGzDecoder;
 use porchlight_bench::confidence::{Rows, SIMULATED, folds, render};
 use porchlight_core::confidence::{ConfidenceTable, Confidences, Knot, SensorSet};
 use porchlight_core::gait::Models;
+use porchlight_core::source::source_of;
 use porchlight_evaluation::{Evaluation, Labels, Recording};
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::json::decode_batch;
@@ -143,15 +144,6 @@ fn is_learned(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::Backtracking)
 }
 
-/// Returns the part of a name before the first underscore; the recordings of one author are one
-/// source.
-fn source(name: &str) -> &str {
-    match name.split('_').next().unwrap_or(name) {
-        "liftshake" => "lift",
-        source => source,
-    }
-}
-
 fn recorded(rows: &mut Rows, folder: &Path) -> anyhow::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -168,7 +160,7 @@ fn recorded(rows: &mut Rows, folder: &Path) -> anyhow::Result<()> {
         let mut recording = Recording::read(&name, &labels, lines).with_context(|| name.clone())?;
         // The events are those of gait models that never saw the source.
         recording.context.models = Models::without_source_of(&name).unwrap_or_default();
-        add(rows, source(&name), &mut recording)?;
+        add(rows, source_of(&name), &mut recording)?;
     }
     Ok(())
 }
