@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 
 /// Metres per degree of latitude: the mean meridional degree of WGS 84.
 pub const METRES_PER_DEGREE: f64 = 111_195.0;
-/// The factor from the logarithm of a pressure ratio to a height, metres: the scale height R·T/g of
-/// the standard atmosphere at 15 °C.
-pub const SCALE_HEIGHT_M: f64 = 8_434.0;
 
 /// A plane in metres, east and north of an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod audit;
 pub mod backoff;
+pub mod barometer;
 pub mod confidence;
 pub mod context;
 pub mod detect;

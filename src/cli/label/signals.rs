@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use porchlight_core::geo::SCALE_HEIGHT_M;
+use porchlight_core::barometer::SCALE_HEIGHT_M;
 use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use serde_json::Value;
 

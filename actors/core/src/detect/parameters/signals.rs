@@ -84,9 +84,6 @@ crate::parameters::table! {
 
     /// Heights from air pressure, and rides.
     pub(in crate::detect) mod height {
-        /// The height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US
-        /// Standard Atmosphere.
-        SCALE_HEIGHT_M: f32 = 8_434.0;
         /// The height change in one second above which no person moves out of rest, metres: most
         /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (sources: elevators).
         HEIGHT_LEAP_M: f32 = 6.0;
@@ -99,11 +96,6 @@ crate::parameters::table! {
         HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
         /// The longest silence of the barometer across which heights are compared (sources: phones).
         HEIGHT_GAP_MS: u32 = 20_000;
-        /// The distance from a whole hectopascal up to which a reading counts as whole.
-        WHOLE_HPA: f32 = 0.002;
-        /// The share of whole readings, as numerator and denominator, from which the barometer is
-        /// coarse: a fine one gives a whole reading in every hundredth.
-        COARSE_SHARE: (u16, u16) = (4, 5);
         /// The number of seconds with pressure before which no barometer counts as coarse.
         COARSE_SEC_MIN: u16 = 5;
         /// The longest time between two whole readings that differ, for which they count as a leap:
