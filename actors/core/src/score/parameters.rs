@@ -46,7 +46,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s11-aa7358332d2d16f3");
+        assert_eq!(VERSION, "s11-0758d3252d6455fc");
     }
 
     #[test]

@@ -18,6 +18,8 @@ crate::parameters::table! {
 
     /// The evidence for gait and rest.
     pub(in crate::detect) mod gait {
+        /// The evidence of a second that counts as walking, or as rest if negative.
+        REST_LOG_ODDS: f32 = 0.3;
         /// The share of the maximum gait evidence of a second from which steps count as seen in it.
         CLEAR_GAIT_SHARE: f32 = 0.5;
         /// The spread above which a phone is shaken and not carried, m/s²: 99 % of the walking
@@ -195,7 +197,7 @@ crate::parameters::table! {
         INTERVAL_MS_MAX: f32 = 20_000.0;
         /// The shortest and the longest time for which a fix with a speed is evidence, if that is
         /// the usual interval between fixes.
-        SPEED_HOLDS_MS: (u32, u32) = (1_000, 10_000);
+        SPEED_AGE_MS: (u32, u32) = (1_000, 10_000);
         /// The share of the accuracy within which the places of a body at rest stray.
         REST_ACCURACY_SHARE: f32 = 0.8;
         /// The share of the radius of a rest by which a place must be farther away for one unit of
