@@ -98,7 +98,7 @@ impl Recording {
     ///
     /// Returns an error if a batch is invalid.
     pub fn detect(&self, without: &[Kind]) -> Result<Vec<Detected>, RecordingError> {
-        let mut timeline = Timeline::new(&self.context);
+        let mut timeline = Timeline::default();
         let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
         let mut newest_ms = 0;
         for batch in &self.batches {
