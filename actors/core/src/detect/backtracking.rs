@@ -197,9 +197,7 @@ impl BacktrackingDetector {
             let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
             self.address_pause_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
         }
-        if self.rest_sec >= REST_SEC_MIN {
-            self.last_pause_end_ms = self.rest_ms;
-        }
+        self.last_pause_end_ms = self.rest_ms;
     }
 
     /// Records the newest stay. It ends the return path, and a long stay near the address is the
