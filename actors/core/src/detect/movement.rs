@@ -30,9 +30,9 @@ use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::window::{WINDOW_MS, Window};
 
-/// The maximum number of waiting seconds. The height's slope and a leg's speed are known a little
-/// later.
-const WAITING: usize = DELAY_MAX + 4;
+/// The maximum number of seconds in `frames`: the decoded ones that the slope still needs, the
+/// seconds of the longest delay, and the newest.
+const WAITING: usize = DELAY_MIN + DELAY_MAX + 1;
 
 /// A detector that finds stays, walks, stairs, rides and drives.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
