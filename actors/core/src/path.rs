@@ -42,7 +42,7 @@ pub struct PathInput<'a> {
     pub duration_ms: u32,
 }
 
-/// The way in which a leg was travelled.
+/// The kind of movement on a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TravelMode {
     /// In a vehicle.
@@ -63,7 +63,7 @@ pub enum TravelMode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
     /// The kind of movement.
-    pub way: TravelMode,
+    pub mode: TravelMode,
     /// The positions, in order of time.
     pub places: Vec<Place>,
 }
@@ -227,8 +227,8 @@ impl Track {
 
     /// Returns whether a leg has this kind of movement.
     #[must_use]
-    pub fn has(&self, way: TravelMode) -> bool {
-        self.legs.iter().any(|leg| leg.way == way)
+    pub fn has(&self, mode: TravelMode) -> bool {
+        self.legs.iter().any(|leg| leg.mode == mode)
     }
 }
 
@@ -342,7 +342,7 @@ fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
         .collect()
 }
 
-fn way_of(ctx: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
+fn mode_at(ctx: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
     let during = ctx.timeline.iter().find(|event| {
         event.event_type.is_movement()
             && event.t_start_ms <= t_ms
@@ -367,23 +367,23 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             let end_ms = halt.event.t_start_ms.saturating_add(halt.duration_ms);
             (halt.event.t_start_ms..end_ms).contains(&fix.t_ms)
         });
-        let way = way_of(ctx, fix.t_ms);
-        if halt.is_none() && way != TravelMode::Drive && is_bad_at(ctx, fix.t_ms) {
+        let mode = mode_at(ctx, fix.t_ms);
+        if halt.is_none() && mode != TravelMode::Drive && is_bad_at(ctx, fix.t_ms) {
             continue;
         }
         let place = match halt {
             Some(halt) => halt.place,
-            None if way == TravelMode::Walk => smoothed(fixes, fix),
+            None if mode == TravelMode::Walk => smoothed(fixes, fix),
             None => fix.place,
         };
         if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(ctx, *t_ms, fix.t_ms)) {
             legs.push(Leg {
-                way: TravelMode::Unseen,
+                mode: TravelMode::Unseen,
                 places: vec![last, place],
             });
         }
         match legs.last_mut() {
-            Some(leg) if leg.way == way => {
+            Some(leg) if leg.mode == mode => {
                 if leg.places.last() != Some(&place) {
                     leg.places.push(place);
                 }
@@ -391,7 +391,7 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             last => {
                 let joint = last.and_then(|leg| leg.places.last().copied());
                 legs.push(Leg {
-                    way,
+                    mode,
                     places: joint.into_iter().chain([place]).collect(),
                 });
             }
