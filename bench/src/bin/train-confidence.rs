@@ -6,7 +6,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Parser;
 use flate2::read::MultiGzDecoder;
 use porchlight_bench::confidence::{Rows, SIMULATED, folds, render};
@@ -63,7 +63,8 @@ const KINDS: [Kind; 9] = [
     Kind::PhoneInVehicle,
 ];
 
-/// A table that gives each sensor set its own confidence.
+/// A table that gives each sensor set its own confidence: its number in hundredths. The 5 thousandths
+/// keep the number from falling below the set's when it is read back as a float.
 static SET_PROBES: [[Knot; 1]; SensorSet::ALL.len()] = {
     let mut probes = [[(0.0, 0); 1]; SensorSet::ALL.len()];
     let mut set = 0;
@@ -125,7 +126,13 @@ fn add(rows: &mut Rows, source: &str, recording: &mut Recording) -> anyhow::Resu
         }
         let strengths = strengths.by_type.get(event_type);
         let strengths = strengths.map(|tally| tally.confidences.as_slice());
-        let both = tally.confidences.iter().zip(strengths.unwrap_or_default());
+        let strengths = strengths.unwrap_or_default();
+        ensure!(
+            tally.confidences.len() == strengths.len(),
+            "the two probes of {} found different numbers of {event_type:?}",
+            recording.name
+        );
+        let both = tally.confidences.iter().zip(strengths);
         for (&(number, is_right), &(share, _)) in both {
             let set = (number * 100.0) as usize;
             let Some(known) = SensorSet::ALL.get(set) else {
