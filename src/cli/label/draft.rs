@@ -9,7 +9,7 @@ use super::signals::Signals;
 
 /// The seconds before and after a time that `show` prints.
 const SHOWN_SEC: f64 = 20.0;
-/// The facts that `evaluate` reads.
+/// The facts that a person can set.
 const FACTS: [&str; 8] = [
     "entranceAtSec",
     "doorFromSec",
@@ -25,7 +25,8 @@ show T                            prints the signals 20 s around T
 add TYPE FROM TO [NAME=VALUE ...]  adds a segment, such as: add STAIRS 151.5 174 floors=2 direction=up
 remove NUMBER                     removes a segment
 list                              lists segments, spans, complete types and facts
-span FROM TO                      sets where the labels are valid
+span FROM TO                      adds a span in which the labels are valid
+unspan NUMBER                     removes a span
 complete TYPE ...                 names the types that are labelled without exception in the spans
 fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
 save                              writes the file
@@ -60,6 +61,9 @@ pub(super) enum CommandError {
     /// The segment number does not exist.
     #[error("segment {0} does not exist")]
     Number(usize),
+    /// The span number does not exist.
+    #[error("span {0} does not exist")]
+    Span(usize),
     /// The member of the file must be a list, and is not.
     #[error("`{0}` of the labels is not a list; correct the file")]
     NotAList(&'static str),
@@ -115,6 +119,7 @@ impl Draft {
             }
             "add" => self.add(rest),
             "remove" => self.remove(rest),
+            "unspan" => self.unspan(rest),
             "list" => Ok(Reply::Text(self.list())),
             "span" => {
                 let (from, to) = span(rest, "span FROM TO")?;
@@ -160,15 +165,25 @@ impl Draft {
     }
 
     fn remove(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
-        let number = words
-            .first()
-            .and_then(|word| word.parse::<usize>().ok())
-            .ok_or(CommandError::Usage("remove NUMBER"))?;
-        let segments = self.array("segments")?;
-        let index = number
-            .checked_sub(1)
-            .filter(|&index| index < segments.len());
-        segments.remove(index.ok_or(CommandError::Number(number))?);
+        let number = place(words, "remove NUMBER")?;
+        self.remove_from("segments", number, CommandError::Number(number))
+    }
+
+    fn unspan(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        let number = place(words, "unspan NUMBER")?;
+        self.remove_from("labelledSpans", number, CommandError::Span(number))
+    }
+
+    /// Removes an entry of a list by its number from 1 on, or fails with `missing`.
+    fn remove_from(
+        &mut self,
+        list: &'static str,
+        number: usize,
+        missing: CommandError,
+    ) -> Result<Reply, CommandError> {
+        let entries = self.array(list)?;
+        let index = number.checked_sub(1).filter(|&index| index < entries.len());
+        entries.remove(index.ok_or(missing)?);
         self.changed = true;
         Ok(Reply::Text(String::new()))
     }
@@ -273,6 +288,12 @@ fn event_type(name: &str) -> Result<EventType, CommandError> {
         .ok_or_else(|| CommandError::Type(name.to_owned()))
 }
 
+/// Parses the number of an entry of a list.
+fn place(words: &[&str], usage: &'static str) -> Result<usize, CommandError> {
+    let number = words.first().and_then(|word| word.parse().ok());
+    number.ok_or(CommandError::Usage(usage))
+}
+
 fn number(word: Option<&&str>, usage: &'static str) -> Result<f64, CommandError> {
     word.and_then(|word| word.parse::<f64>().ok())
         .filter(|value| value.is_finite() && *value >= 0.0)
@@ -344,6 +365,14 @@ mod tests {
         assert_eq!(draft.segments(), 1);
         assert_eq!(labels["segments"][0]["tStart"], 30.0);
         assert_eq!(refused("remove 3"), CommandError::Number(3));
+    }
+
+    #[test]
+    fn a_span_is_removed_by_its_number() {
+        let draft = draft(&["span 0 100", "span 200 300", "unspan 1"]);
+        let labels: Value = serde_json::from_str(&draft.json()).unwrap();
+        assert_eq!(labels["labelledSpans"], json!([[200.0, 300.0]]));
+        assert_eq!(refused("unspan 1"), CommandError::Span(1));
     }
 
     #[test]
