@@ -41,7 +41,8 @@ pub(crate) struct DropOff {
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) is_on_foot: bool,
-    /// The time of the app's mark, if it was made elsewhere, before or after the stay.
+    /// The time of the app's mark, if it was made elsewhere, before or after the stay. `None` for a
+    /// mark while driving after the stay, see [`late_tap`].
     pub(crate) claimed_ms: Option<u32>,
 }
 
