@@ -43,7 +43,7 @@ use known::ReadLive;
 pub(crate) use replay::replay;
 pub(crate) use row_locks::RowLocks;
 
-/// The pauses between attempts at scoring a session: from 0.2 s to 30 s.
+/// The pauses between attempts at scoring a session.
 const BACKOFF: Backoff = Backoff::new(200, 30_000);
 
 /// Returns whether a session is being erased.

@@ -32,7 +32,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Reads a compressed recording with one sample per line.
+    /// Reads a recording, plain or compressed, with one sample per line.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let mut signals = Self::default();
         read_samples(file, |sample| signals.add(&sample))?;
