@@ -8,13 +8,12 @@ use serde::Serialize;
 
 use crate::interval::interval;
 use crate::labels::{Detected, Labels};
+use crate::matching::STOPPED_SEC;
 use porchlight_core::window::{WINDOW_MS, Window};
 
 /// The ends of labels are not exact to the second: seconds closer to an end than this are not
 /// counted.
 const MARGIN_MS: f64 = 1_000.0;
-/// A stay of this length is `STOPPED`; a shorter one may be part of a walk (contract 4).
-const STOPPED_MS: f64 = 8_000.0;
 /// A phone at rest counts as handled if the spread of its acceleration exceeds this, m/s²: hands
 /// that only hold a phone stay below.
 const HANDLED_MPS2: f32 = 0.3;
@@ -165,7 +164,7 @@ fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
         let end_ms = segment.t_end.map_or(start_ms, |t_end| t_end * 1_000.0);
         let counts = match segment.event_type {
             EventType::Walking => true,
-            EventType::Stopped => end_ms - start_ms >= STOPPED_MS,
+            EventType::Stopped => end_ms - start_ms >= STOPPED_SEC * 1_000.0,
             _ => false,
         };
         counts && start_ms + MARGIN_MS <= from_ms && to_ms + MARGIN_MS <= end_ms
@@ -176,15 +175,7 @@ fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
 /// Returns the event of the movement track at the given time.
 fn type_at(detected: &[Detected], t_ms: u32) -> Option<EventType> {
     let event = detected.iter().map(|one| one.event).find(|event| {
-        let is_movement = matches!(
-            event.event_type,
-            EventType::Walking
-                | EventType::Stopped
-                | EventType::Stairs
-                | EventType::Elevator
-                | EventType::Driving
-        );
-        is_movement
+        event.event_type.is_movement()
             && event.t_start_ms <= t_ms
             && event.t_end_ms.is_some_and(|end_ms| t_ms < end_ms)
     })?;
