@@ -266,6 +266,9 @@ crate::parameters::table! {
         /// The highest fraud score of a session used for learning. Genuine sessions have 0.05 and
         /// less.
         FRAUD_MAX: f64 = 0.1;
+        /// The time before passing the entrance whose fixes show the place of the entrance: the
+        /// last ones outside the walls.
+        ENTRANCE_BEFORE_MS: u32 = 2_000;
     }
 
     /// Parameters of `score/attempts.rs`.
