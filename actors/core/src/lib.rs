@@ -13,6 +13,7 @@ pub mod fair_cache;
 pub mod floors;
 pub mod gait;
 pub mod geo;
+pub mod insight_revision;
 pub mod intake;
 pub mod late_scores;
 pub mod mark;

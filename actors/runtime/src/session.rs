@@ -128,9 +128,7 @@ impl SessionActor {
     }
 
     fn restore(&self, snapshot: Option<Snapshot>, notes: &[Note]) -> SessionMachine {
-        // After a panic the state itself is suspect. The journal has everything, and a batch is
-        // quarantined only if a machine built from nothing panics at it too.
-        let snapshot = snapshot.filter(|_| self.handle.slot().budget.panics() == 0);
+        let snapshot = snapshot.filter(|_| self.handle.slot().budget.trusts_snapshot());
         let restored =
             snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
                 Ok(machine) => Some(machine),
