@@ -112,7 +112,7 @@ fn detection(criterion: &mut Criterion<ProcessorTime>) {
         group.throughput(Throughput::Elements(delivery.samples.len() as u64));
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || Timeline::new(&context),
+                Timeline::default,
                 |timeline| play(black_box(&context), black_box(&batches), timeline),
                 BatchSize::SmallInput,
             );

@@ -16,7 +16,7 @@ fn the_events_of_the_live_machine_are_those_of_a_replay() {
         for (seed, set) in [(1, ParameterSet::Tuning), (2, ParameterSet::HeldOut)] {
             let delivery = Scenario::new(kind, set, seed).deliver();
             let context = context(&delivery);
-            let mut machine = SessionMachine::new(&context);
+            let mut machine = SessionMachine::default();
             let mut whole = Replay::new(&context);
             let batches: Vec<_> = (0_u32..)
                 .zip(delivery.batches(10.0))

@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The type of an event. On the wire it is the name in capitals, as in the contract. Events with
-/// the same start are ordered by this enum, whose order is that of the names in the contract.
+/// the same start are ordered by this enum, whose order is alphabetical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_match_the_contract_in_order() {
+    fn the_names_are_those_of_the_contract_in_alphabetical_order() {
         for (event_type, next) in EventType::ALL.iter().zip(&EventType::ALL[1..]) {
             assert!(event_type < next && event_type.as_str() < next.as_str());
         }

@@ -158,7 +158,8 @@ pub struct Evidence {
 pub struct DroppedSamples {
     /// The sample was older than the previous sample of its kind, or a second fix of the same time.
     pub out_of_order: u32,
-    /// The sample was more than 12 s behind the newest sample.
+    /// The sample came after its second had been detected: it lagged the newest sample
+    /// by more than kinds may lag each other, or its second was already emitted.
     pub too_late: u32,
     /// The service does not know the kind of the sample.
     pub unknown_kind: u32,

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use porchlight_core::confidence::Confidences;
 use porchlight_core::gait::Models;
+use porchlight_core::score::Scored;
+use porchlight_core::window::Window;
 use porchlight_evaluation::{
-    Evaluation, Fields, PHASES_MS, Recording, Seconds, fields_text, judged, text,
+    Detected, Evaluation, Fields, PHASES_MS, Recording, Seconds, fields_text, judged, text,
 };
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
@@ -90,26 +92,53 @@ impl Recordings {
     }
 }
 
-impl Report {
-    /// Evaluates and adds one recording; returns its drawing for the page.
-    fn add(&mut self, recording: &Recording) -> anyhow::Result<DrawnRecording> {
-        let detected = recording.detect(&[])?;
+/// The detected events and the score of one recording.
+struct Run<'r> {
+    recording: &'r Recording,
+    detected: Vec<Detected>,
+    windows: Vec<Window>,
+    scored: Scored,
+}
+
+impl<'r> Run<'r> {
+    /// Runs a recording through the detectors and scoring.
+    fn of(recording: &'r Recording) -> anyhow::Result<Self> {
         let replayed = recording.replayed();
-        let scored = recording.score(&replayed);
-        let labels = &recording.labels;
-        self.events.add(labels, &detected);
-        self.seconds
-            .add(&recording.name, labels, &detected, &replayed.windows);
-        let storey_known = recording.context.storey_height_m.is_some();
-        self.fields.add(&labels.facts, &scored, storey_known);
-        Ok(DrawnRecording {
-            name: recording.name.clone(),
-            judged: judged(labels, &detected),
-            spans: labels.labelled_spans.clone(),
+        Ok(Self {
+            recording,
+            detected: recording.detect(&[])?,
+            scored: recording.score(&replayed),
             windows: replayed.windows,
-            score: scored.score,
-            facts: labels.facts.clone(),
         })
+    }
+
+    /// Adds the insight's fields to counts.
+    fn count_fields(&self, fields: &mut Fields) {
+        let storey_known = self.recording.context.storey_height_m.is_some();
+        fields.add(&self.recording.labels.facts, &self.scored, storey_known);
+    }
+
+    /// Returns the drawing for the page.
+    fn drawn(self) -> DrawnRecording {
+        let labels = &self.recording.labels;
+        DrawnRecording {
+            name: self.recording.name.clone(),
+            judged: judged(labels, &self.detected),
+            spans: labels.labelled_spans.clone(),
+            windows: self.windows,
+            score: self.scored.score,
+            facts: labels.facts.clone(),
+        }
+    }
+}
+
+impl Report {
+    /// Adds the run of one recording.
+    fn add(&mut self, run: &Run<'_>) {
+        let Recording { name, labels, .. } = run.recording;
+        self.events.add(labels, &run.detected);
+        self.seconds.add(name, labels, &run.detected, &run.windows);
+        run.count_fields(&mut self.fields);
     }
 
     fn text(&self) -> String {
@@ -136,17 +165,19 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let names = names(folder, &arguments.prefix)?;
         for name in &names {
             let recording = read(folder, name).with_context(|| name.clone())?;
-            let drawn = report.plain.add(&recording).with_context(|| name.clone())?;
+            let run = Run::of(&recording).with_context(|| name.clone())?;
+            report.plain.add(&run);
+            if arguments.html.is_some() {
+                page.add(&run.drawn());
+            }
             let mut unseen = recording;
             unseen.context.models = Models::without_source_of(name).unwrap_or_default();
             unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
-            report.left_out.add(&unseen).with_context(|| name.clone())?;
+            let run = Run::of(&unseen).with_context(|| name.clone())?;
+            report.left_out.add(&run);
             for (&by_ms, report) in later_ms.iter().zip(&mut report.left_out_later) {
                 let later = unseen.later(by_ms).with_context(|| name.clone())?;
-                report.add(&later).with_context(|| name.clone())?;
-            }
-            if arguments.html.is_some() {
-                page.add(&drawn);
+                report.add(&Run::of(&later).with_context(|| name.clone())?);
             }
         }
         if arguments.json {

@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         match draft.apply(&line?, &signals) {
             Ok(Reply::Text(text)) if text.is_empty() => {}
             Ok(Reply::Text(text)) => say!("{text}")?,
-            Ok(Reply::Save) => save(&draft, &file)?,
+            Ok(Reply::Save) => save(&mut draft, &file)?,
             Ok(Reply::Quit) => break,
             Err(error) if prompts => say!("{error}")?,
             Err(error) => bail!("line {}: {error}", number + 1),
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if prompts {
             bail!("quit without saving; changes discarded");
         }
-        save(&draft, &file)?;
+        save(&mut draft, &file)?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn write_synced(file: &Path, content: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn save(draft: &Draft, file: &Path) -> anyhow::Result<()> {
+fn save(draft: &mut Draft, file: &Path) -> anyhow::Result<()> {
     // A new file is written next to the old one and then replaces it, so that a crash leaves the
     // old labels intact.
     let temporary = file.with_extension("json.new");

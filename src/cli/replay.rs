@@ -129,7 +129,7 @@ async fn replay(
     client.wait_until_scored(&session.session_id).await
 }
 
-/// Splits a recording into batches of ten seconds.
+/// Splits a recording into batches of [`BATCH_SEC`].
 fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     let mut rest = samples;
     std::iter::from_fn(move || {

@@ -30,12 +30,36 @@ pub(crate) struct Arguments {
     /// default: new deliveries each time.
     #[arg(long)]
     seed: Option<u64>,
-    /// The speed relative to real time; 0: as fast as the service accepts the batches.
-    #[arg(long, default_value_t = 0.0)]
+    /// The speed relative to real time, at least 0.01; 0: as fast as the service accepts the
+    /// batches.
+    #[arg(long, default_value_t = 0.0, value_parser = speed)]
     speed: f64,
     /// The seconds of telemetry in each batch.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = batch_sec)]
     batch_sec: f64,
+}
+
+/// The slowest speed: a delivery of a quarter of an hour then takes a day.
+const SPEED_MIN: f64 = 0.01;
+
+/// Parses the speed of the phones.
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if speed == 0.0 || (speed.is_finite() && speed >= SPEED_MIN) {
+        Ok(speed)
+    } else {
+        Err(format!("neither 0 nor a number from {SPEED_MIN} on"))
+    }
+}
+
+/// Parses the duration of a batch.
+fn batch_sec(text: &str) -> Result<f64, String> {
+    let sec: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if sec.is_finite() && sec > 0.0 {
+        Ok(sec)
+    } else {
+        Err("not more than 0 s".to_owned())
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -132,4 +156,28 @@ async fn run_delivery(
     client.stop(&session, ended_at.as_deref()).await?;
     let insight = client.wait_until_scored(&session.session_id).await?;
     Ok(format!("{} {}", session.session_id, insight["reasonCodes"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_is_zero_or_a_number_that_no_clock_overflows() {
+        assert_eq!(
+            [speed("0"), speed("0.01"), speed("20")],
+            [Ok(0.0), Ok(0.01), Ok(20.0)]
+        );
+        for text in ["1e-300", "-1", "NaN", "inf", "fast"] {
+            assert!(speed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_batch_takes_some_time() {
+        assert_eq!([batch_sec("0.5"), batch_sec("10")], [Ok(0.5), Ok(10.0)]);
+        for text in ["0", "-10", "NaN", "inf", "long"] {
+            assert!(batch_sec(text).is_err(), "{text}");
+        }
+    }
 }

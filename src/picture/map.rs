@@ -250,15 +250,15 @@ fn runs(view: &View, leg: &Leg) -> Vec<Vec<Pixel>> {
 }
 
 fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
-    let pen = pen(leg.way);
+    let pen = pen(leg.mode);
     for run in runs(view, leg) {
-        if leg.way == TravelMode::Drive {
+        if leg.mode == TravelMode::Drive {
             // A broad line has an edge, so that two crossing lines remain distinguishable.
             shapes.push(line(run.clone(), Pen::plain(Ink::Sheet, pen.width + 2.5)));
         }
         shapes.push(line(run.clone(), pen));
-        if matches!(leg.way, TravelMode::Drive | TravelMode::Walk) {
-            arrows(&run, leg.way, shapes);
+        if matches!(leg.mode, TravelMode::Drive | TravelMode::Walk) {
+            arrows(&run, leg.mode, shapes);
         }
     }
 }

@@ -32,7 +32,7 @@ impl Node {
 
 fn events_of(start: &SessionStart, batches: &[PackedBatch]) -> Vec<Event> {
     let context = SessionContext::new(start);
-    let mut machine = SessionMachine::new(&context);
+    let mut machine = SessionMachine::default();
     for (seq, batch) in (0..).zip(batches) {
         machine.receive(&context, seq, batch);
     }

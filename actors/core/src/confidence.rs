@@ -15,6 +15,7 @@ mod table;
 
 use porchlight_schema::event::Confidence;
 
+use crate::source::by_source;
 pub use table::VERSION;
 
 /// The sensors that showed an event, by event type. The strength of an event is given in brackets.
@@ -165,14 +166,11 @@ impl Confidences {
     }
 
     /// Returns the table that was fitted without the source of a recording, by the recording's
-    /// name, which begins with its source. Returns `None` for a source that the training does not
+    /// name (see [`crate::source`]). Returns `None` for a source that the training does not
     /// use: the shipped table was fitted without it.
     #[must_use]
     pub fn without_source_of(recording: &str) -> Option<Self> {
-        let mut left_out = table::LEFT_OUT.iter();
-        left_out
-            .find(|(source, _)| recording.starts_with(source))
-            .map(|(_, table)| Self(table))
+        by_source(table::LEFT_OUT, recording).map(Self)
     }
 
     /// Returns the confidence in an event. Between two knots it rises steadily, and outside them it

@@ -49,7 +49,7 @@ struct Observation<'a> {
     fix_age_ms: Option<u32>,
 }
 
-/// A family of detectors, fed second by second. Its memory is fixed, and no second allocates.
+/// A family of detectors, fed second by second. Its memory is bounded.
 trait Detector {
     /// Processes the next second.
     fn observe(
@@ -78,7 +78,7 @@ pub struct Detection {
 }
 
 impl Detection {
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.movement.heap_bytes() + self.backtracking.heap_bytes() + self.gate.heap_bytes()

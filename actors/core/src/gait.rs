@@ -5,8 +5,9 @@
 //! phone on which a standing courier types or scans moves as much as a carried phone, but in a
 //! different way. The weights are fitted on labelled recordings by the training program of
 //! `porchlight-bench` and stored in [`weights`]; this module computes the features and applies the
-//! weights, for raw `imu` and for the reduced `motion` alike. The training program computes its
-//! features with the same functions.
+//! weights, for raw `imu` and for the reduced `motion` alike. The training program takes
+//! the features of `imu` from these functions; it computes those of `motion` from its stored rows,
+//! and a test compares them with the ones of this module.
 
 mod choice;
 mod features;

@@ -1,14 +1,12 @@
-//! Local metres around a point: an equirectangular plane, accurate to 0.1 % within 5 km of its
-//! origin.
+//! Local metres around a point: an equirectangular plane on the mean sphere. Within 5 km of its
+//! origin, distances are accurate to 0.6 %.
 
 use porchlight_schema::session::Point;
 use serde::{Deserialize, Serialize};
 
-/// Metres per degree of latitude: the mean meridional degree of WGS 84.
+/// Metres per degree of latitude on the mean sphere, whose radius is 6,371 km. On the ellipsoid of
+/// WGS 84 a degree has 110,574 m at the equator and 111,694 m at the poles.
 pub const METRES_PER_DEGREE: f64 = 111_195.0;
-/// The factor from the logarithm of a pressure ratio to a height, metres: the scale height R·T/g of
-/// the standard atmosphere at 15 °C.
-pub const SCALE_HEIGHT_M: f64 = 8_434.0;
 
 /// A plane in metres, east and north of an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ pub struct PathInput<'a> {
     pub duration_ms: u32,
 }
 
-/// The way in which a leg was travelled.
+/// The kind of movement on a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TravelMode {
     /// In a vehicle.
@@ -63,7 +63,7 @@ pub enum TravelMode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
     /// The kind of movement.
-    pub way: TravelMode,
+    pub mode: TravelMode,
     /// The positions, in order of time.
     pub places: Vec<Place>,
 }
@@ -229,8 +229,8 @@ impl Track {
 
     /// Returns whether a leg has this kind of movement.
     #[must_use]
-    pub fn has(&self, way: TravelMode) -> bool {
-        self.legs.iter().any(|leg| leg.way == way)
+    pub fn has(&self, mode: TravelMode) -> bool {
+        self.legs.iter().any(|leg| leg.mode == mode)
     }
 }
 
@@ -369,8 +369,8 @@ fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
         .collect()
 }
 
-/// Returns the way of travel at a time, of the movement events in the order of their starts.
-fn way_at(movements: &[&Event], end_ms: u32, t_ms: u32) -> TravelMode {
+/// Returns the mode of travel at a time, of the movement events in the order of their starts.
+fn mode_at(movements: &[&Event], end_ms: u32, t_ms: u32) -> TravelMode {
     let during = item_at(movements, t_ms, |event| {
         (event.t_start_ms, event_end_ms(event, end_ms))
     });
@@ -398,23 +398,23 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             let from_ms = halt.event.t_start_ms;
             (from_ms, from_ms.saturating_add(halt.duration_ms))
         });
-        let way = way_at(&movements, ctx.end_ms, fix.t_ms);
-        if halt.is_none() && way != TravelMode::Drive && bad.is_at(fix.t_ms) {
+        let mode = mode_at(&movements, ctx.end_ms, fix.t_ms);
+        if halt.is_none() && mode != TravelMode::Drive && bad.is_at(fix.t_ms) {
             continue;
         }
         let place = match halt {
             Some(halt) => halt.place,
-            None if way == TravelMode::Walk => smoothed(fixes, fix),
+            None if mode == TravelMode::Walk => smoothed(fixes, fix),
             None => fix.place,
         };
         if let Some((_, last)) = before.filter(|(t_ms, _)| bad.hides(*t_ms, fix.t_ms)) {
             legs.push(Leg {
-                way: TravelMode::Unseen,
+                mode: TravelMode::Unseen,
                 places: vec![last, place],
             });
         }
         match legs.last_mut() {
-            Some(leg) if leg.way == way => {
+            Some(leg) if leg.mode == mode => {
                 if leg.places.last() != Some(&place) {
                     leg.places.push(place);
                 }
@@ -422,7 +422,7 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             last => {
                 let joint = last.and_then(|leg| leg.places.last().copied());
                 legs.push(Leg {
-                    way,
+                    mode,
                     places: joint.into_iter().chain([place]).collect(),
                 });
             }

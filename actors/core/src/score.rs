@@ -45,7 +45,7 @@ use crate::context::SessionContext;
 pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
 use evidence_log::{EvidenceLog, EvidenceText, rounded};
-use parameters::door::learning::FRAUD_MAX;
+use parameters::door::learning::{ENTRANCE_BEFORE_MS, FRAUD_MAX};
 use place::Places;
 use scoring_context::ScoringContext;
 
@@ -293,8 +293,12 @@ fn learned(
     }
     let frame = ctx.input.context.frame;
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
-    let entrance = entrance
-        .and_then(|entrance| ctx.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
+    let entrance = entrance.and_then(|entrance| {
+        ctx.estimate(
+            entrance.at_ms.saturating_sub(ENTRANCE_BEFORE_MS),
+            entrance.at_ms,
+        )
+    });
     let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
     // The floor is the address's and the height is the barometer's: no assumed storey height enters
     // the knowledge.

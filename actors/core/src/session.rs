@@ -46,7 +46,7 @@ pub enum Step {
 }
 
 /// One live session.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SessionMachine {
     timeline: Timeline,
     /// The next `seq` to apply.
@@ -70,23 +70,6 @@ pub struct SessionMachine {
 }
 
 impl SessionMachine {
-    /// Creates a machine without batches.
-    #[must_use]
-    pub fn new(context: &SessionContext) -> Self {
-        Self {
-            timeline: Timeline::new(context),
-            next_seq: 0,
-            beyond: 0,
-            far: Vec::new(),
-            t_max_ms: 0,
-            beyond_t_max_ms: 0,
-            is_journal_read: false,
-            skipped: Vec::new(),
-            quarantined: Vec::new(),
-            unsnapshotted: 0,
-        }
-    }
-
     /// Restores earlier decisions about gaps (first, last) and quarantined batches. Afterwards read
     /// the journal from [`SessionMachine::next_seq`] on.
     pub fn recall(

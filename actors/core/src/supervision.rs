@@ -58,6 +58,13 @@ impl Budget {
     pub fn panics(&self) -> u32 {
         self.panics
     }
+
+    /// Returns whether the actor may restart from its snapshot. After a panic the state itself is
+    /// suspect: a batch is quarantined only if a machine built from nothing panics at it too.
+    #[must_use]
+    pub fn trusts_snapshot(&self) -> bool {
+        self.panics == 0
+    }
 }
 
 /// The batches that a computation over a session's whole journal leaves out, because a detector
@@ -122,6 +129,14 @@ mod tests {
         assert!(succeeds(0..0));
         assert!(succeeds(0..max));
         assert!(!succeeds(0..max + 1));
+    }
+
+    #[test]
+    fn a_snapshot_is_trusted_until_the_first_panic() {
+        let mut budget = Budget::default();
+        assert!(budget.trusts_snapshot());
+        budget.on_panic(TimestampMs(0), None);
+        assert!(!budget.trusts_snapshot());
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub struct TenantQueue<K, T> {
 struct Request {
     tenant: Option<Tenant>,
     backoff: Backoff,
-    /// The number of attempts that failed because stored data is damaged.
-    damaged_reads: u32,
+    /// The number of attempts that most likely fail in the same way again.
+    lasting_failures: u32,
     state: State,
 }
 
@@ -55,8 +55,8 @@ enum State {
 pub struct Begun<K, T> {
     /// The key of the piece.
     pub key: K,
-    /// The number of attempts that found damaged data since the piece was requested.
-    pub damaged_reads: u32,
+    /// The number of lasting failures since the piece was requested.
+    pub lasting_failures: u32,
     /// The value that the caller attached to the request.
     pub attached: T,
 }
@@ -91,7 +91,7 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
                 let request = Request {
                     tenant,
                     backoff: self.backoff,
-                    damaged_reads: 0,
+                    lasting_failures: 0,
                     state: State::Waiting,
                 };
                 self.requests.insert(key, request);
@@ -126,7 +126,7 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
         request.state = State::Running { again: false };
         Some(Begun {
             key,
-            damaged_reads: request.damaged_reads,
+            lasting_failures: request.lasting_failures,
             attached,
         })
     }
@@ -155,11 +155,11 @@ impl<K: Copy + Ord, T> TenantQueue<K, T> {
         Some(pause)
     }
 
-    /// Pauses a piece that has failed because stored data is damaged; see [`TenantQueue::fail`].
-    pub fn fail_damaged(&mut self, key: K) -> Option<Duration> {
+    /// Pauses a piece with a lasting failure, such as damaged data; see [`TenantQueue::fail`].
+    pub fn fail_lastingly(&mut self, key: K) -> Option<Duration> {
         let pause = self.fail(key)?;
         let request = self.requests.get_mut(&key)?;
-        request.damaged_reads = request.damaged_reads.saturating_add(1);
+        request.lasting_failures = request.lasting_failures.saturating_add(1);
         Some(pause)
     }
 
@@ -309,17 +309,17 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_session_waits_for_its_pause_and_counts_its_damaged_reads() {
+    fn a_failed_session_waits_for_its_pause_and_counts_its_lasting_failures() {
         let mut queue = queue_of(4, 4);
         queue.request(session(1), tenant(1), ());
-        // The store is unavailable twice before the damaged row is read for the first time.
-        for (failures, damaged_reads) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+        // The store is unavailable twice before the first lasting failure.
+        for (failures, lasting_failures) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
             let begun = queue.begin().unwrap();
-            assert_eq!(begun.damaged_reads, damaged_reads);
+            assert_eq!(begun.lasting_failures, lasting_failures);
             let pause = Duration::from_millis(200 << failures);
             let paused = match failures {
                 0 | 1 => queue.fail(session(1)),
-                _ => queue.fail_damaged(session(1)),
+                _ => queue.fail_lastingly(session(1)),
             };
             assert_eq!(paused, Some(pause));
             assert_eq!(queue.in_first_attempt(), 0);
@@ -327,7 +327,7 @@ mod tests {
             assert_eq!(queue.begin(), None);
             queue.resume(session(1), ());
         }
-        assert_eq!(queue.begin().map(|begun| begun.damaged_reads), Some(2));
+        assert_eq!(queue.begin().map(|begun| begun.lasting_failures), Some(2));
         queue.complete(session(1), ());
         assert!(queue.is_empty());
         queue.resume(session(1), ());

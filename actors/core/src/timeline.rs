@@ -26,7 +26,7 @@ pub struct NumberedChange {
 ///
 /// The events depend only on the context and the sequence of samples: neither batch boundaries nor
 /// a snapshot and restore change a bit. See [`crate::intake`] for different interleavings of kinds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timeline {
     intake: Intake,
     detection: Detection,
@@ -34,16 +34,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Creates the timeline of a new session.
-    #[must_use]
-    pub fn new(_context: &SessionContext) -> Self {
-        Self {
-            intake: Intake::default(),
-            detection: Detection::default(),
-            log: EventLog::default(),
-        }
-    }
-
     /// Processes the next sample, in order of `seq` and position in its batch.
     #[inline(always)]
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {

@@ -137,7 +137,7 @@ proptest! {
         let context = context_at(60.0, 0.0);
         let batches = batches(&all, 1);
         let cut = (at * batches.len() as f64) as usize;
-        let mut timeline = Timeline::new(&context);
+        let mut timeline = Timeline::default();
         for batch in &batches[..cut] {
             timeline.push_batch(&context, batch).unwrap();
         }
@@ -158,7 +158,7 @@ proptest! {
     fn the_events_of_the_live_machine_are_those_of_a_replay(all in sessions(), size in 1_usize..200) {
         let context = context_at(60.0, 0.0);
         let batches = batches(&all, size);
-        let mut machine = SessionMachine::new(&context);
+        let mut machine = SessionMachine::default();
         let mut replay = Replay::new(&context);
         for (seq, batch) in (0..).zip(&batches) {
             machine.receive(&context, seq, batch);
@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn emitted_events_are_final_and_movement_never_overlaps(all in sessions()) {
         let context = context_at(60.0, 0.0);
-        let mut timeline = Timeline::new(&context);
+        let mut timeline = Timeline::default();
         let mut before: Vec<Event> = Vec::new();
         let mut changes = 0;
         for batch in batches(&all, 5) {
@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn the_state_stays_small(all in sessions()) {
         let context = context_at(60.0, 0.0);
-        let mut timeline = Timeline::new(&context);
+        let mut timeline = Timeline::default();
         for batch in batches(&all, 20) {
             timeline.push_batch(&context, &batch).unwrap();
             prop_assert!(timeline.state_bytes() <= 8 * 1024, "{}", timeline.state_bytes());

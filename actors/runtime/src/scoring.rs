@@ -43,7 +43,7 @@ use known::ReadLive;
 pub(crate) use replay::replay;
 pub(crate) use row_locks::RowLocks;
 
-/// The pauses between attempts at scoring a session: from 0.2 s to 30 s.
+/// The pauses between attempts at scoring a session.
 const BACKOFF: Backoff = Backoff::new(200, 30_000);
 
 /// Returns whether a session is being erased.
@@ -308,9 +308,9 @@ impl Inner {
         pause
     }
 
-    /// Like [`Self::on_failed`], for a session with damaged rows.
-    fn on_damaged(&self, session_id: SessionId) -> Option<Duration> {
-        let pause = lock(&self.queue).fail_damaged(session_id);
+    /// Like [`Self::on_failed`], for a session with a lasting failure.
+    fn on_lasting_failure(&self, session_id: SessionId) -> Option<Duration> {
+        let pause = lock(&self.queue).fail_lastingly(session_id);
         self.begin_scores();
         pause
     }
@@ -334,7 +334,7 @@ fn next<'a>(
     let index = usize::from(begun.key.shard().0) % actors.len();
     let score = Score {
         session_id: begun.key,
-        damaged_reads: begun.damaged_reads,
+        lasting_failures: begun.lasting_failures,
         queued_at: begun.attached,
     };
     Some((actors.get(index)?, score))

@@ -103,7 +103,7 @@ impl SessionActor {
             .into_actor(self)
             .map(move |loaded: StoreResult<_>, actor, ctx| match loaded {
                 Ok(Some((context, snapshot, notes))) => {
-                    let machine = actor.restore(&context, snapshot, &notes);
+                    let machine = actor.restore(snapshot, &notes);
                     let from_seq = machine.next_seq();
                     let running = Running {
                         context,
@@ -127,15 +127,8 @@ impl SessionActor {
         ctx.wait(loaded);
     }
 
-    fn restore(
-        &self,
-        context: &SessionContext,
-        snapshot: Option<Snapshot>,
-        notes: &[Note],
-    ) -> SessionMachine {
-        // After a panic the state itself is suspect. The journal has everything, and a batch is
-        // quarantined only if a machine built from nothing panics at it too.
-        let snapshot = snapshot.filter(|_| self.handle.slot().budget.panics() == 0);
+    fn restore(&self, snapshot: Option<Snapshot>, notes: &[Note]) -> SessionMachine {
+        let snapshot = snapshot.filter(|_| self.handle.slot().budget.trusts_snapshot());
         let restored =
             snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
                 Ok(machine) => Some(machine),
@@ -150,7 +143,7 @@ impl SessionActor {
                     None
                 }
             });
-        let mut machine = restored.unwrap_or_else(|| SessionMachine::new(context));
+        let mut machine = restored.unwrap_or_default();
         let skipped = notes.iter().filter_map(|note| note.skipped());
         let quarantined = notes.iter().filter_map(|note| note.quarantined());
         machine.recall(skipped, quarantined);

@@ -49,8 +49,8 @@ fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
 
-/// The shortest stay that is an event, seconds (contract 4).
-const STOPPED_SEC: f64 = 8.0;
+/// The shortest stay that is an event, seconds (contract 4). A shorter one may be part of a walk.
+pub(super) const STOPPED_SEC: f64 = 8.0;
 /// The shortest stay that is an event where positions are the only source, seconds (contract 4).
 const STOPPED_BY_POSITION_SEC: f64 = 20.0;
 
@@ -286,7 +286,7 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
         };
         judged.extend(beside.into_iter().map(|one| of(one, Verdict::Open)));
         let mut seen: Option<&Detected> = None;
-        for (place, (_, one)) in own.iter().enumerate() {
+        for (_, one) in &own {
             // A detection that spans several parts is listed once.
             if seen
                 .replace(*one)
@@ -297,7 +297,6 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
             let is_right = pairs.iter().any(|pair| {
                 own.get(pair.1)
                     .is_some_and(|(_, other)| core::ptr::eq(*other, *one))
-                    || pair.1 == place
             });
             let counts = own.iter().any(|(piece, other)| {
                 core::ptr::eq(*other, *one) && !is_boundary_error(*piece, other)

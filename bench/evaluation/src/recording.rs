@@ -1,5 +1,6 @@
 //! One recording or simulated delivery with its truth, read once and run as in production.
 
+use porchlight_schema::limits::GAP_MS;
 use porchlight_schema::sample::json::{DecodeError, decode_sample};
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, PackedError};
 use porchlight_schema::sample::{FieldError, Kind, Sample};
@@ -98,7 +99,7 @@ impl Recording {
     ///
     /// Returns an error if a batch is invalid.
     pub fn detect(&self, without: &[Kind]) -> Result<Vec<Detected>, RecordingError> {
-        let mut timeline = Timeline::new(&self.context);
+        let mut timeline = Timeline::default();
         let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
         let mut newest_ms = 0;
         for batch in &self.batches {
@@ -159,9 +160,6 @@ impl Recording {
     }
 }
 
-/// The shortest silence that ends every event, milliseconds (contract 4).
-const SILENCE_MS: u32 = 30_000;
-
 /// Finds the silences of all kinds of samples, in seconds from and to.
 fn silences(batches: &[PackedBatch]) -> Result<Vec<(f64, f64)>, PackedError> {
     let mut received_ms: Vec<u32> = Vec::new();
@@ -176,7 +174,7 @@ fn silences(batches: &[PackedBatch]) -> Result<Vec<(f64, f64)>, PackedError> {
     Ok(received_ms
         .iter()
         .zip(received_ms.iter().skip(1))
-        .filter(|(before_ms, after_ms)| *after_ms - *before_ms >= SILENCE_MS)
+        .filter(|(before_ms, after_ms)| *after_ms - *before_ms >= GAP_MS)
         .map(|(&before_ms, &after_ms)| (seconds(before_ms), seconds(after_ms)))
         .collect())
 }

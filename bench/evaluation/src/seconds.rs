@@ -8,13 +8,12 @@ use serde::Serialize;
 
 use crate::interval::interval;
 use crate::labels::{Detected, Labels};
+use crate::matching::STOPPED_SEC;
 use porchlight_core::window::{WINDOW_MS, Window};
 
 /// The ends of labels are not exact to the second: seconds closer to an end than this are not
 /// counted.
 const MARGIN_MS: f64 = 1_000.0;
-/// A stay of this length is `STOPPED`; a shorter one may be part of a walk (contract 4).
-const STOPPED_MS: f64 = 8_000.0;
 /// A phone at rest counts as handled if the spread of its acceleration exceeds this, m/s²: hands
 /// that only hold a phone stay below.
 const HANDLED_MPS2: f32 = 0.3;
@@ -68,17 +67,17 @@ impl SecondCounts {
     }
 }
 
-/// The counts of seconds of all recordings, by source.
+/// The counts of seconds of all recordings, by the family that their names begin with.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Seconds {
-    by_source: BTreeMap<String, Vec<SecondCounts>>,
+    by_family: BTreeMap<String, Vec<SecondCounts>>,
 }
 
 impl Seconds {
-    /// Adds one recording; its source is the part of its name before the first underscore.
+    /// Adds one recording to its family, which is the part of its name before the first underscore.
     pub fn add(&mut self, name: &str, labels: &Labels, detected: &[Detected], windows: &[Window]) {
-        let source = name.split('_').next().unwrap_or(name).to_owned();
+        let family = name.split('_').next().unwrap_or(name).to_owned();
         let mut counts = SecondCounts::default();
         let measured = windows.iter().filter(|window| window.motion.is_some());
         for window in measured {
@@ -95,29 +94,29 @@ impl Seconds {
             share.count(is_right);
         }
         if counts.all().all > 0 {
-            self.by_source.entry(source).or_default().push(counts);
+            self.by_family.entry(family).or_default().push(counts);
         }
     }
 
     /// Returns the counts of all recordings together.
     #[must_use]
     pub fn total(&self) -> SecondCounts {
-        total_of(self.by_source.values().flatten())
+        total_of(self.by_family.values().flatten())
     }
 
-    /// Returns one line for each source, and one for all, with 95 % intervals over recordings.
+    /// Returns one line for each family, and one for all, with 95 % intervals over recordings.
     #[must_use]
     pub fn text(&self) -> String {
-        if self.by_source.is_empty() {
+        if self.by_family.is_empty() {
             return String::new();
         }
         let mut out = format!(
             "{:<18} {:>26} {:>26} {:>26} {:>26}\n",
             "seconds right", "WALKING", "STOPPED, calm", "STOPPED, handled", "all"
         );
-        let all: Vec<SecondCounts> = self.by_source.values().flatten().copied().collect();
-        for (source, counts) in &self.by_source {
-            line(&mut out, source, counts);
+        let all: Vec<SecondCounts> = self.by_family.values().flatten().copied().collect();
+        for (family, counts) in &self.by_family {
+            line(&mut out, family, counts);
         }
         line(&mut out, "all", &all);
         out
@@ -134,8 +133,8 @@ fn total_of<'c>(counts: impl Iterator<Item = &'c SecondCounts>) -> SecondCounts 
     total
 }
 
-fn line(out: &mut String, source: &str, counts: &[SecondCounts]) {
-    let _ = write!(out, "{source:<18}");
+fn line(out: &mut String, family: &str, counts: &[SecondCounts]) {
+    let _ = write!(out, "{family:<18}");
     let columns: [fn(SecondCounts) -> Share; 4] = [
         |one| one.walking,
         |one| one.calm,
@@ -165,7 +164,7 @@ fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
         let end_ms = segment.t_end.map_or(start_ms, |t_end| t_end * 1_000.0);
         let counts = match segment.event_type {
             EventType::Walking => true,
-            EventType::Stopped => end_ms - start_ms >= STOPPED_MS,
+            EventType::Stopped => end_ms - start_ms >= STOPPED_SEC * 1_000.0,
             _ => false,
         };
         counts && start_ms + MARGIN_MS <= from_ms && to_ms + MARGIN_MS <= end_ms
@@ -176,15 +175,7 @@ fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
 /// Returns the event of the movement track at the given time.
 fn type_at(detected: &[Detected], t_ms: u32) -> Option<EventType> {
     let event = detected.iter().map(|one| one.event).find(|event| {
-        let is_movement = matches!(
-            event.event_type,
-            EventType::Walking
-                | EventType::Stopped
-                | EventType::Stairs
-                | EventType::Elevator
-                | EventType::Driving
-        );
-        is_movement
+        event.event_type.is_movement()
             && event.t_start_ms <= t_ms
             && event.t_end_ms.is_some_and(|end_ms| t_ms < end_ms)
     })?;

@@ -10,7 +10,7 @@ use super::sample::Sample;
 pub struct Batch<'s> {
     /// The sequence number.
     pub seq: u32,
-    /// The samples of the stream.
+    /// The samples of the batch.
     pub samples: &'s [Sample],
 }
 

@@ -6,12 +6,13 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Parser;
 use flate2::read::MultiGzDecoder;
 use porchlight_bench::confidence::{Rows, SIMULATED, folds, render};
 use porchlight_core::confidence::{ConfidenceTable, Confidences, Knot, SensorSet};
 use porchlight_core::gait::Models;
+use porchlight_core::source::source_of;
 use porchlight_evaluation::{Evaluation, Labels, Recording};
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::json::decode_batch;
@@ -62,7 +63,8 @@ const KINDS: [Kind; 9] = [
     Kind::PhoneInVehicle,
 ];
 
-/// A table that gives each sensor set its own confidence.
+/// A table that gives each sensor set its own confidence: its number in hundredths. The 5 thousandths
+/// keep the number from falling below the set's when it is read back as a float.
 static SET_PROBES: [[Knot; 1]; SensorSet::ALL.len()] = {
     let mut probes = [[(0.0, 0); 1]; SensorSet::ALL.len()];
     let mut set = 0;
@@ -124,7 +126,13 @@ fn add(rows: &mut Rows, source: &str, recording: &mut Recording) -> anyhow::Resu
         }
         let strengths = strengths.by_type.get(event_type);
         let strengths = strengths.map(|tally| tally.confidences.as_slice());
-        let both = tally.confidences.iter().zip(strengths.unwrap_or_default());
+        let strengths = strengths.unwrap_or_default();
+        ensure!(
+            tally.confidences.len() == strengths.len(),
+            "the two probes of {} found different numbers of {event_type:?}",
+            recording.name
+        );
+        let both = tally.confidences.iter().zip(strengths);
         for (&(number, is_right), &(share, _)) in both {
             let set = (number * 100.0) as usize;
             let Some(known) = SensorSet::ALL.get(set) else {
@@ -143,15 +151,6 @@ fn is_learned(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::Backtracking)
 }
 
-/// Returns the part of a name before the first underscore; the recordings of one author are one
-/// source.
-fn source(name: &str) -> &str {
-    match name.split('_').next().unwrap_or(name) {
-        "liftshake" => "lift",
-        source => source,
-    }
-}
-
 fn recorded(rows: &mut Rows, folder: &Path) -> anyhow::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -168,7 +167,7 @@ fn recorded(rows: &mut Rows, folder: &Path) -> anyhow::Result<()> {
         let mut recording = Recording::read(&name, &labels, lines).with_context(|| name.clone())?;
         // The events are those of gait models that never saw the source.
         recording.context.models = Models::without_source_of(&name).unwrap_or_default();
-        add(rows, source(&name), &mut recording)?;
+        add(rows, source_of(&name), &mut recording)?;
     }
     Ok(())
 }

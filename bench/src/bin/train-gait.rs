@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 use porchlight_bench::gait::{Label, Row, Rows, folds, judge, report};
 use porchlight_core::gait::GaitSecond;
 use porchlight_core::intake::gait_seconds;
+use porchlight_core::source::source_of;
 use porchlight_evaluation::{Labels, Recording};
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::json::decode_batch;
@@ -69,15 +70,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the part of a name before the first underscore; the recordings of one author are one
-/// source.
-fn source(name: &str) -> &str {
-    match name.split('_').next().unwrap_or(name) {
-        "liftshake" => "lift",
-        source => source,
-    }
-}
-
 fn extract(folder: &Path) -> anyhow::Result<Rows> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -89,7 +81,7 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
     for name in names {
         let labels = std::fs::read(folder.join(format!("{name}.labels.json")))?;
         let known: Labels = serde_json::from_slice(&labels)?;
-        let is_left_out = UNVERIFIED.contains(&source(&name)) || MIXED.contains(&name.as_str());
+        let is_left_out = UNVERIFIED.contains(&source_of(&name)) || MIXED.contains(&name.as_str());
         if !known.streams.contains_key("imu") || is_left_out {
             continue;
         }
@@ -99,7 +91,7 @@ fn extract(folder: &Path) -> anyhow::Result<Rows> {
         let lines = lines.split(|&byte| byte == b'\n');
         let recording = Recording::read(&name, &labels, lines).with_context(|| name.clone())?;
         let number = rows.sources.len() as u32;
-        rows.sources.push(source(&name).to_owned());
+        rows.sources.push(source_of(&name).to_owned());
         add(&mut rows, number, &recording)?;
     }
     Ok(rows)

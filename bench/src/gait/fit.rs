@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use libm::{exp, sqrt};
 
-use super::rows::{IMU, Label, MOTION, Row, Rows};
+use super::rows::{HANDLED_LN_SPREAD, IMU, Label, MOTION, Row, Rows};
 
 /// The ridge penalty on each weight of a standardised feature, in rows. Chosen from 5, 10, 20, 50
 /// and 200 by the log loss on held-out sources.
@@ -77,8 +77,8 @@ fn dirty(row: &Row) -> [i32; 3] {
         let is_dirty = drawn % 100 < DIRTY;
         match (is_dirty, hz > 0) {
             (true, true) => 0,
-            // The recogniser mistakes motion of more than 0.3 m/s² for steps of 1.2 to 2.4 Hz.
-            (true, false) if row.imu[0] > -1_139 => 1_200 + (drawn / 100 % 1_200) as i32,
+            // The recogniser mistakes the motion of a handled phone for steps of 1.2 to 2.4 Hz.
+            (true, false) if row.imu[0] > HANDLED_LN_SPREAD => 1_200 + (drawn / 100 % 1_200) as i32,
             _ => hz,
         }
     })

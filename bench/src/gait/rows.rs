@@ -6,6 +6,17 @@ use libm::{exp, log};
 
 /// The spread that is added before the logarithm, m/s², as in the detectors.
 const FLOOR_MPS2: f64 = 0.02;
+/// The logarithm of a spread that is greater than that of most walks, as in the detectors: ln of 3
+/// m/s².
+const STRONG_LN: f64 = 1.098_612_3;
+/// The logarithm of the spread from which the phone is clearly not at rest, as in the detectors: ln
+/// of 0.3 m/s².
+const CLEAR_LN: f64 = -1.203_972_8;
+/// The range of reported cadences of a walk or a run, as in the detectors, steps per second.
+const CADENCE_HZ: std::ops::RangeInclusive<f64> = 1.1..=3.3;
+/// The logarithm of the spread above which a phone is handled, in thousandths: ln of 0.3 m/s², plus
+/// the floor. A quiet hand moves it less.
+pub(super) const HANDLED_LN_SPREAD: i32 = -1_139;
 /// The number of raw `imu` features, as computed by the detectors.
 pub(super) const IMU: usize = 8;
 /// The number of `motion` features.
@@ -93,13 +104,14 @@ impl Row {
         self.imu.map(|value| f64::from(value) / 1_000.0)
     }
 
-    /// Returns the features of `motion`, with `cadence` instead of the row's own cadences.
+    /// Returns the features of `motion`, with `cadence` instead of the row's own cadences. A test
+    /// compares them with those of the detectors.
     #[must_use]
     pub fn motion(&self, cadence: [i32; 3]) -> [f64; MOTION] {
         let imu = self.imu();
         let [before, own, after] = cadence.map(|value| {
             let hz = f64::from(value) / 1_000.0;
-            if (1.1..=3.3).contains(&hz) { hz } else { 0.0 }
+            if CADENCE_HZ.contains(&hz) { hz } else { 0.0 }
         });
         let stepping = |hz: f64| f64::from(u8::from(hz > 0.0));
         let slowest = before.min(own).min(after);
@@ -107,7 +119,7 @@ impl Row {
         [
             imu[0],
             imu[1],
-            (imu[0] - 1.098_612_3).max(0.0),
+            (imu[0] - STRONG_LN).max(0.0),
             f64::from(self.mean_range) / 1_000.0,
             (stepping(before) + stepping(own) + stepping(after)) / 3.0,
             stepping(own),
@@ -116,7 +128,7 @@ impl Row {
             } else {
                 0.0
             },
-            stepping(own) * (imu[0] + 1.203_972_8).max(0.0),
+            stepping(own) * (imu[0] - CLEAR_LN).max(0.0),
         ]
     }
 
@@ -140,12 +152,10 @@ impl Row {
         copy
     }
 
-    /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does, 0.3
-    /// m/s².
+    /// Returns whether a phone at rest is handled: it moves by more than a quiet hand does.
     #[must_use]
     pub fn is_handled(&self) -> bool {
-        // ln(0.3 + 0.02)
-        self.label == Label::Rest && self.imu[0] > -1_139
+        self.label == Label::Rest && self.imu[0] > HANDLED_LN_SPREAD
     }
 }
 
@@ -235,7 +245,52 @@ fn row(line: &str) -> Option<Row> {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_core::gait::MotionHistory;
+
     use super::*;
+
+    /// A change of the features in the detectors must not leave the training with other features.
+    #[test]
+    fn the_features_of_motion_are_those_of_the_detectors() {
+        let mut state = 1_u32;
+        let mut share = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32
+        };
+        let seconds: Vec<(f32, f32, f32)> = (0..1_000)
+            .map(|_| {
+                let cadence = (share() * 8_000.0 - 3_500.0).max(0.0).round() / 1_000.0;
+                (9.0 + 2.0 * share(), (6.0 * share() - 4.0).exp(), cadence)
+            })
+            .collect();
+        let mut history = MotionHistory::default();
+        let mut counted = [0; 2];
+        for (place, &(mean, spread, cadence)) in seconds.iter().enumerate() {
+            let cadence_hz = Some(cadence).filter(|&hz| hz > 0.0);
+            let [detected, _] = history.observe(mean, spread, cadence_hz);
+            let Some(&[before, own, after]) = place
+                .checked_sub(2)
+                .and_then(|from| seconds[from..=place].first_chunk::<3>())
+            else {
+                continue;
+            };
+            let three = [before, own, after];
+            let ln = three.map(|second| (second.1 + FLOOR_MPS2 as f32).ln());
+            let mut imu = [0.0; IMU];
+            (imu[0], imu[1]) = (ln[1], ln[1].min(ln[0].max(ln[2])));
+            let means = three.map(|second| second.0);
+            let range =
+                means.into_iter().fold(0.0, f32::max) - means.into_iter().fold(99.0, f32::min);
+            let cadences = three.map(|second| second.2);
+            let row = Row::new((0, 0), Label::Unknown, &imu, range, cadences);
+            for (trained, detected) in row.motion(row.cadence).into_iter().zip(detected) {
+                let off = (trained - f64::from(detected)).abs();
+                assert!(off < 0.002, "{row:?}: {trained} instead of {detected}");
+            }
+            counted[usize::from(row.motion(row.cadence)[6] > 0.0)] += 1;
+        }
+        assert!(counted.iter().all(|&count| count > 20), "{counted:?}");
+    }
 
     #[test]
     fn rows_round_trip() {

@@ -11,8 +11,8 @@ use porchlight_sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Report;
 use super::page::Page;
+use super::{Report, Run};
 
 /// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
@@ -77,22 +77,23 @@ pub(super) fn run(
     let mut by_kind = BTreeMap::new();
     let mut visibility = Visibility::default();
     for kind in Kind::ALL {
-        let mut own = Report::default();
+        let mut own = Fields::default();
         for seed in 1..=per_kind {
             let name = format!("{}_{seed:03}", kind.as_str());
             let delivery = Scenario::new(kind, set, u64::from(seed)).deliver();
             let recording = recording(&name, &delivery).with_context(|| name.clone())?;
-            let drawn = own.add(&recording)?;
-            all.add(&recording)?;
+            let run = Run::of(&recording)?;
+            all.add(&run);
+            run.count_fields(&mut own);
             if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
-                page.add(&drawn);
+                page.add(&run.drawn());
             }
             // A session with very little data has a low visibility score already.
             if seed <= DRAWN && has_enough_data(&delivery) {
                 visibility.add(&name, &delivery)?;
             }
         }
-        by_kind.insert(kind.as_str(), own.fields);
+        by_kind.insert(kind.as_str(), own);
     }
     Ok(Simulated {
         events: all.events,

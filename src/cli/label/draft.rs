@@ -1,6 +1,5 @@
 //! Labels under construction, and the effect of each command on them.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use porchlight_schema::event::EventType;
@@ -10,7 +9,7 @@ use super::signals::Signals;
 
 /// The seconds before and after a time that `show` prints.
 const SHOWN_SEC: f64 = 20.0;
-/// The facts that `evaluate` reads.
+/// The facts that a person can set.
 const FACTS: [&str; 8] = [
     "entranceAtSec",
     "doorFromSec",
@@ -26,7 +25,8 @@ show T                            prints the signals 20 s around T
 add TYPE FROM TO [NAME=VALUE ...]  adds a segment, such as: add STAIRS 151.5 174 floors=2 direction=up
 remove NUMBER                     removes a segment
 list                              lists segments, spans, complete types and facts
-span FROM TO                      sets where the labels are valid
+span FROM TO                      adds a span in which the labels are valid
+unspan NUMBER                     removes a span
 complete TYPE ...                 names the types that are labelled without exception in the spans
 fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
 save                              writes the file
@@ -61,13 +61,22 @@ pub(super) enum CommandError {
     /// The segment number does not exist.
     #[error("segment {0} does not exist")]
     Number(usize),
+    /// The span number does not exist.
+    #[error("span {0} does not exist")]
+    Span(usize),
+    /// The member of the file must be a list, and is not.
+    #[error("`{0}` of the labels is not a list; correct the file")]
+    NotAList(&'static str),
+    /// The member of the file must be an object, and is not.
+    #[error("`{0}` of the labels is not an object; correct the file")]
+    NotAnObject(&'static str),
 }
 
 /// The labels, as the object that is written to the file.
 #[derive(Debug)]
 pub(super) struct Draft {
     labels: Map<String, Value>,
-    changed: Cell<bool>,
+    changed: bool,
 }
 
 impl Draft {
@@ -82,7 +91,7 @@ impl Draft {
         labels.insert("facts".to_owned(), json!({}));
         Self {
             labels,
-            changed: Cell::new(false),
+            changed: false,
         }
     }
 
@@ -91,7 +100,7 @@ impl Draft {
         let labels = serde_json::from_slice(bytes)?;
         Ok(Self {
             labels,
-            changed: Cell::new(false),
+            changed: false,
         })
     }
 
@@ -110,10 +119,11 @@ impl Draft {
             }
             "add" => self.add(rest),
             "remove" => self.remove(rest),
+            "unspan" => self.unspan(rest),
             "list" => Ok(Reply::Text(self.list())),
             "span" => {
                 let (from, to) = span(rest, "span FROM TO")?;
-                self.push("labelledSpans", json!([from, to]));
+                self.push("labelledSpans", json!([from, to]))?;
                 Ok(Reply::Text(String::new()))
             }
             "complete" => self.complete(rest),
@@ -147,28 +157,35 @@ impl Draft {
                 "metadata": metadata,
                 "origin": "labelled by a person",
             }),
-        );
-        if let Some(segments) = self.array("segments") {
-            let start = |segment: &Value| segment["tStart"].as_f64().unwrap_or(0.0);
-            segments.sort_by(|a, b| start(a).total_cmp(&start(b)));
-        }
+        )?;
+        let start = |segment: &Value| segment["tStart"].as_f64().unwrap_or(0.0);
+        self.array("segments")?
+            .sort_by(|a, b| start(a).total_cmp(&start(b)));
         Ok(Reply::Text(String::new()))
     }
 
     fn remove(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
-        let number = words
-            .first()
-            .and_then(|word| word.parse::<usize>().ok())
-            .ok_or(CommandError::Usage("remove NUMBER"))?;
-        let index = number.checked_sub(1);
-        match self.array("segments").zip(index) {
-            Some((segments, index)) if index < segments.len() => {
-                segments.remove(index);
-                self.changed.set(true);
-                Ok(Reply::Text(String::new()))
-            }
-            _ => Err(CommandError::Number(number)),
-        }
+        let number = place(words, "remove NUMBER")?;
+        self.remove_from("segments", number, CommandError::Number(number))
+    }
+
+    fn unspan(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
+        let number = place(words, "unspan NUMBER")?;
+        self.remove_from("labelledSpans", number, CommandError::Span(number))
+    }
+
+    /// Removes an entry of a list by its number from 1 on, or fails with `missing`.
+    fn remove_from(
+        &mut self,
+        list: &'static str,
+        number: usize,
+        missing: CommandError,
+    ) -> Result<Reply, CommandError> {
+        let entries = self.array(list)?;
+        let index = number.checked_sub(1).filter(|&index| index < entries.len());
+        entries.remove(index.ok_or(missing)?);
+        self.changed = true;
+        Ok(Reply::Text(String::new()))
     }
 
     fn complete(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
@@ -177,7 +194,7 @@ impl Draft {
             .map(|name| event_type(name).map(EventType::as_str))
             .collect::<Result<_, _>>()?;
         self.labels.insert("complete".to_owned(), json!(types));
-        self.changed.set(true);
+        self.changed = true;
         Ok(Reply::Text(String::new()))
     }
 
@@ -192,11 +209,10 @@ impl Draft {
             .labels
             .entry("facts")
             .or_insert_with(|| json!({}))
-            .as_object_mut();
-        if let Some(facts) = facts {
-            facts.insert((*name).to_owned(), value_of(value));
-            self.changed.set(true);
-        }
+            .as_object_mut()
+            .ok_or(CommandError::NotAnObject("facts"))?;
+        facts.insert((*name).to_owned(), value_of(value));
+        self.changed = true;
         Ok(Reply::Text(String::new()))
     }
 
@@ -226,18 +242,18 @@ impl Draft {
         lines.join("\n")
     }
 
-    fn push(&mut self, name: &str, value: Value) {
-        if let Some(array) = self.array(name) {
-            array.push(value);
-            self.changed.set(true);
-        }
+    fn push(&mut self, name: &'static str, value: Value) -> Result<(), CommandError> {
+        self.array(name)?.push(value);
+        self.changed = true;
+        Ok(())
     }
 
-    fn array(&mut self, name: &str) -> Option<&mut Vec<Value>> {
+    fn array(&mut self, name: &'static str) -> Result<&mut Vec<Value>, CommandError> {
         self.labels
             .entry(name)
             .or_insert_with(|| json!([]))
             .as_array_mut()
+            .ok_or(CommandError::NotAList(name))
     }
 
     /// Returns the number of segments.
@@ -250,12 +266,12 @@ impl Draft {
 
     /// Returns whether the labels changed since they were read or written.
     pub(super) fn is_changed(&self) -> bool {
-        self.changed.get()
+        self.changed
     }
 
     /// Marks the labels as saved.
-    pub(super) fn mark_saved(&self) {
-        self.changed.set(false);
+    pub(super) fn mark_saved(&mut self) {
+        self.changed = false;
     }
 
     /// Returns the content of the file.
@@ -270,6 +286,12 @@ fn event_type(name: &str) -> Result<EventType, CommandError> {
         .into_iter()
         .find(|event_type| event_type.as_str().eq_ignore_ascii_case(name))
         .ok_or_else(|| CommandError::Type(name.to_owned()))
+}
+
+/// Parses the number of an entry of a list.
+fn place(words: &[&str], usage: &'static str) -> Result<usize, CommandError> {
+    let number = words.first().and_then(|word| word.parse().ok());
+    number.ok_or(CommandError::Usage(usage))
 }
 
 fn number(word: Option<&&str>, usage: &'static str) -> Result<f64, CommandError> {
@@ -346,12 +368,35 @@ mod tests {
     }
 
     #[test]
+    fn a_span_is_removed_by_its_number() {
+        let draft = draft(&["span 0 100", "span 200 300", "unspan 1"]);
+        let labels: Value = serde_json::from_str(&draft.json()).unwrap();
+        assert_eq!(labels["labelledSpans"], json!([[200.0, 300.0]]));
+        assert_eq!(refused("unspan 1"), CommandError::Span(1));
+    }
+
+    #[test]
     fn an_invalid_line_changes_nothing_and_gives_a_reason() {
         assert!(matches!(refused("jump 3"), CommandError::Unknown(_)));
         assert!(matches!(refused("add FLYING 1 2"), CommandError::Type(_)));
         assert!(matches!(refused("add GATE 9 2"), CommandError::Usage(_)));
         assert!(matches!(refused("add GATE -1 2"), CommandError::Usage(_)));
         assert!(matches!(refused("fact weather 3"), CommandError::Fact(_)));
+    }
+
+    #[test]
+    fn a_member_of_the_wrong_type_is_an_error_and_not_a_silent_success() {
+        let labels = br#"{"segments": null, "labelledSpans": {}, "facts": 1}"#;
+        let mut draft = Draft::read(labels).unwrap();
+        for (line, error) in [
+            ("add GATE 10 20", CommandError::NotAList("segments")),
+            ("remove 1", CommandError::NotAList("segments")),
+            ("span 0 10", CommandError::NotAList("labelledSpans")),
+            ("fact floorsChange 2", CommandError::NotAnObject("facts")),
+        ] {
+            assert_eq!(draft.apply(line, &Signals::default()), Err(error), "{line}");
+        }
+        assert!(!draft.is_changed());
     }
 
     #[test]

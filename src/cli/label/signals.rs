@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use porchlight_core::geo::SCALE_HEIGHT_M;
+use porchlight_core::barometer::SCALE_HEIGHT_M;
 use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Reads a compressed recording with one sample per line.
+    /// Reads a recording, plain or compressed, with one sample per line.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let mut signals = Self::default();
         read_samples(file, |sample| signals.add(&sample))?;

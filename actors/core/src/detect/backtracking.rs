@@ -8,11 +8,12 @@ use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::parameters::backtracking::{
-    COURSE_NEW, CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_LOG_ODDS, REST_SEC_MIN,
-    RETRACE_ACCURACIES, RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M,
-    RETRACE_NEAR_M_MAX, RETRACE_UNSEEN_ACCURACIES, RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS,
-    RETURN_NEAR_M, VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
+    COURSE_NEW, CRUMB_ACCURACY_M_MAX, CRUMB_M, CRUMB_NEW, REST_SEC_MIN, RETRACE_ACCURACIES,
+    RETRACE_COSINE_MAX, RETRACE_M_MIN, RETRACE_MISSES_MAX, RETRACE_NEAR_M, RETRACE_NEAR_M_MAX,
+    RETRACE_UNSEEN_ACCURACIES, RETRACE_UNSEEN_M_MIN, RETRACE_WITHIN_MS, RETURN_NEAR_M,
+    VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
+use super::parameters::gait::REST_LOG_ODDS;
 use super::parameters::runs::STOPPED_MS_MIN;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
@@ -196,9 +197,7 @@ impl BacktrackingDetector {
             let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
             self.address_pause_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
         }
-        if self.rest_sec >= REST_SEC_MIN {
-            self.last_pause_end_ms = self.rest_ms;
-        }
+        self.last_pause_end_ms = self.rest_ms;
     }
 
     /// Records the newest stay. It ends the return path, and a long stay near the address is the

@@ -3,12 +3,12 @@
 use super::cost::{cost, grade_cost, level_mps, steep_cost, street_cost};
 use super::decode::Evidence;
 use super::frame::KeptFrame;
-use super::parameters::backtracking::REST_LOG_ODDS;
 use super::parameters::evidence::{
     CARRIED_SPEED_COST, CLIMB_FAST_MPS, CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DRIVE_LOG_ODDS_MAX,
     DRIVE_SLOPE, DRIVE_SPEED_MPS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RIDE_MPS,
     RIDE_SLOW_COST, RIDE_USUAL_MPS, UNMEASURED_RIDE_COST, WALK_LEVEL_SPREAD_MPS,
 };
+use super::parameters::gait::REST_LOG_ODDS;
 use super::parameters::runs::{
     CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, RATE_ERROR_SHARE,
     WALK_SPEED_MPS_MAX,

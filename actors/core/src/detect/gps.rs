@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::detect::parameters::gps::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, GOOD_ACCURACY_M, LOST_AFTER_MS,
-    RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, GOOD_ACCURACY_M,
+    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
 };
-use crate::detect::parameters::runs::FIRST_FIX_MS;
 use crate::event_log::EventLog;
 use crate::window::Fix;
 use usual::UsualAccuracy;

@@ -4,14 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::parameters::evidence::RIDE_ALONE_MPS;
 use super::parameters::height::{
-    COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_BEFORE_LEAP_M,
-    HEIGHT_GAP_MS, HEIGHT_LEAP_M, HEIGHT_LEAP_M_MAX, RIDE_ALONE_MS_MAX, RIDE_BASE_NEW,
-    RIDE_BRAKE_SHARE, RIDE_DEAD_MPS2, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT,
-    RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE,
-    SCALE_HEIGHT_M, WHOLE_HPA,
+    COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, HEIGHT_BEFORE_LEAP_M, HEIGHT_GAP_MS,
+    HEIGHT_LEAP_M, HEIGHT_LEAP_M_MAX, RIDE_ALONE_MS_MAX, RIDE_BASE_NEW, RIDE_BRAKE_SHARE,
+    RIDE_DEAD_MPS2, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX,
+    RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE,
 };
 use super::parameters::runs::{RIDE_ALONE_MS_MIN, RIDE_HEIGHT_M_MIN};
+use crate::barometer::{is_coarse, whole_hpa};
 use crate::window::{BodyMotion, WINDOW_MS, Window};
+
+/// The factor from the logarithm of a pressure ratio to a height, metres.
+const SCALE_HEIGHT_M: f32 = crate::barometer::SCALE_HEIGHT_M as f32;
 
 /// Tracks the height from pressure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -71,23 +74,20 @@ impl HeightTrack {
     /// then shows no floors, and its steps look like elevators. A pressure that stays at a whole
     /// number shows nothing yet: it may be steady.
     fn count_whole_reading(&mut self, t_ms: u32, pressure_hpa: f32) -> bool {
-        // Pressure is positive, and `f32::floor` is a call where the processor has no instruction
-        // for it.
-        let whole_hpa = (pressure_hpa + 0.5) as i32 as f32;
-        let is_whole = (pressure_hpa - whole_hpa).abs() < WHOLE_HPA;
-        if is_whole {
-            let before = self.newest_whole.replace((t_ms, whole_hpa));
+        let newest_hpa = whole_hpa(pressure_hpa);
+        if let Some(newest_hpa) = newest_hpa {
+            let before = self.newest_whole.replace((t_ms, newest_hpa));
             self.has_leapt |= before.is_some_and(|(before_ms, before_hpa)| {
-                before_hpa != whole_hpa && t_ms.saturating_sub(before_ms) <= COARSE_LEAP_MS
+                before_hpa != newest_hpa && t_ms.saturating_sub(before_ms) <= COARSE_LEAP_MS
             });
         }
         let (mut whole, mut all) = self.whole;
         if all >= COARSE_SEC_MAX {
             (whole, all) = (whole / 2, all / 2);
         }
-        (whole, all) = (whole + u16::from(is_whole), all + 1);
+        (whole, all) = (whole + u16::from(newest_hpa.is_some()), all + 1);
         self.whole = (whole, all);
-        self.has_leapt && all >= COARSE_SEC_MIN && whole * COARSE_SHARE.1 >= all * COARSE_SHARE.0
+        self.has_leapt && all >= COARSE_SEC_MIN && is_coarse(usize::from(whole), usize::from(all))
     }
 }
 

@@ -9,15 +9,15 @@ use super::evidence::{PreviousSpeed, evidence_of};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
 use super::motion::{Gait, vehicle_hint};
-use super::parameters::backtracking::REST_LOG_ODDS;
 use super::parameters::evidence::{DELAY_MAX, DELAY_MIN, DRIVE_SPEED_MPS, LEVEL_MPS};
+use super::parameters::gait::REST_LOG_ODDS;
 use super::parameters::height::{
     HEIGHT_BRIDGE_MS, HEIGHT_INTERVAL_NEW, RIDE_QUIET_STD_MPS2, SPARSE_HEIGHT_MS,
 };
 use super::parameters::position::REST_HOLDS_MS;
 use super::parameters::runs::{
-    COLD_FIX_MS, DRIVE_HOLDS_INTERVALS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS,
-    SPEED_HOLDS_INTERVALS, SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
+    CLIMB_SPEED_HOLDS_INTERVALS, CLIMB_SPEED_HOLDS_MS, COLD_FIX_MS, DRIVE_HOLDS_INTERVALS,
+    SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, WALK_ACCURACY_M_MAX,
 };
 use super::position::{Leg, PositionTrack};
 use super::shaken::Shaken;
@@ -30,9 +30,9 @@ use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::window::{WINDOW_MS, Window};
 
-/// The maximum number of waiting seconds. The height's slope and a leg's speed are known a little
-/// later.
-const WAITING: usize = DELAY_MAX + 4;
+/// The maximum number of seconds in `frames`: the decoded ones that the slope still needs, the
+/// seconds of the longest delay, and the newest.
+const WAITING: usize = DELAY_MIN + DELAY_MAX + 1;
 
 /// A detector that finds stays, walks, stairs, rides and drives.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -454,7 +454,7 @@ impl MovementDetector {
     /// overdue, because then the courier is inside.
     fn speed_holds_ms(&self) -> u32 {
         let usual_ms = self.position.usual_interval_ms();
-        ((SPEED_HOLDS_INTERVALS * usual_ms) as u32 + 2 * WINDOW_MS).min(SPEED_HOLDS_MS)
+        ((CLIMB_SPEED_HOLDS_INTERVALS * usual_ms) as u32 + 2 * WINDOW_MS).min(CLIMB_SPEED_HOLDS_MS)
     }
 
     /// Returns the mean height of a second and its neighbours.

@@ -8,7 +8,7 @@ use super::parameters::position::{
     FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
     GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_MS_MAX, INTERVAL_NEW,
     NON_SATELLITE_NOISE_SHARE, REST_ACCURACY_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
-    REST_SLOPE_SHARE, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, SPEED_HOLDS_MS,
+    REST_SLOPE_SHARE, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, SPEED_AGE_MS,
 };
 use super::parameters::runs::{ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX};
 use super::short_queue::ShortQueue;
@@ -181,7 +181,7 @@ impl PositionTrack {
         // A phone without a speed may report 0 instead.
         self.reports_speed |= speed_mps > 0.0;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-        let usual_ms = (self.usual_interval_ms as u32).clamp(SPEED_HOLDS_MS.0, SPEED_HOLDS_MS.1);
+        let usual_ms = (self.usual_interval_ms as u32).clamp(SPEED_AGE_MS.0, SPEED_AGE_MS.1);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
             (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
         });

@@ -12,9 +12,10 @@ use super::decode::State;
 use super::frame::KeptFrame;
 use super::height::LoneRide;
 use super::occupancy::Occupancy;
+use super::parameters::gps::FIRST_FIX_MS;
 use super::parameters::height::HEIGHT_GAP_MS;
 use super::parameters::runs::{
-    CAME_ON_FOOT_MS_MAX, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
+    CAME_ON_FOOT_MS_MAX, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN,
     HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, PARKED_MOVE_MS_MIN, ROLLING_MPS, SAME_WAY_M_MIN,
     STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
 };

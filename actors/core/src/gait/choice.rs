@@ -2,6 +2,7 @@
 
 use super::model::GaitModels;
 use super::weights;
+use crate::source::by_source;
 
 /// The models that a session uses. Live sessions use the shipped models; an evaluation uses models
 /// fitted without the source that it judges.
@@ -16,14 +17,11 @@ impl Default for Models {
 
 impl Models {
     /// Returns the models that were fitted without the source of a recording, by the recording's
-    /// name, which begins with its source. Returns `None` for a source that the training does not
+    /// name (see [`crate::source`]). Returns `None` for a source that the training does not
     /// use: the shipped models were fitted without it.
     #[must_use]
     pub fn without_source_of(recording: &str) -> Option<Self> {
-        let mut left_out = weights::LEFT_OUT.iter();
-        left_out
-            .find(|(source, _)| recording.starts_with(source))
-            .map(|(_, models)| Self(models))
+        by_source(weights::LEFT_OUT, recording).map(Self)
     }
 
     pub(crate) fn get(self) -> &'static GaitModels {

@@ -33,8 +33,8 @@ const GRAVITY_NEW: f32 = 0.4;
 /// The weight of a new quiet second in the length of gravity, which is specific to the
 /// accelerometer: sensors are off by up to 0.3 m/s².
 const LENGTH_NEW: f32 = 0.03;
-/// A second is quiet below this spread, m/s².
-const QUIET_STD: f32 = 0.4;
+/// A second is quiet below this spread, m/s²: its mean is the length of gravity.
+pub(super) const QUIET_STD: f32 = 0.4;
 /// The plausible range for the length of gravity, m/s².
 const LENGTH_RANGE: std::ops::RangeInclusive<f32> = 9.3..=10.3;
 

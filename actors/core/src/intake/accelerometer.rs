@@ -4,10 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::accel::QUIET_STD;
 use crate::window::Window;
 
-/// A second is quiet below this spread, m/s²: its mean is the length of gravity.
-const QUIET_STD: f32 = 0.4;
 /// The least mean of the norm with gravity in m/s², half of standard gravity. The recorded seconds
 /// have 6.1 and more. Readings in multiples of gravity have 1, and readings without gravity 0 at
 /// rest.

@@ -279,7 +279,7 @@ impl Doorstep {
         evidence.add(
             "rightDoorstep",
             "positions_in_doubt",
-            -2.0,
+            weights::POSITIONS_IN_DOUBT,
             None,
             EvidenceText::new(text, explanation),
         );

@@ -33,6 +33,8 @@ use course::Course;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     slots: Vec<u64>,
+    /// The number of pieces of the positions. Nothing reads it, but earlier versions cannot read a
+    /// stored fingerprint without it.
     pieces: u32,
     /// The hashes of each channel; empty if it has too few runs, and in data stored by earlier
     /// versions.
@@ -225,9 +227,7 @@ fn channel_pieces(values: impl Iterator<Item = u64>) -> Vec<u64> {
         run[RUN - 1] = value;
         length = RUN.min(length + 1);
         if length == RUN && is_varied(&run) {
-            pieces.push(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
-                hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
-            }));
+            pieces.push(folded(GOLDEN_GAMMA, run));
         }
     }
     pieces
@@ -293,9 +293,21 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
         .iter()
         .flat_map(|step| [step.0, step.1])
         .map(|metres| (metres / GRID_M).round() as i64 as u64);
-    Some(quantised.fold(0x9e37_79b9_7f4a_7c15, |hash, value| {
-        hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
-    }))
+    Some(folded(GOLDEN_GAMMA, quantised))
+}
+
+/// The increment of SplitMix64: 2⁶⁴ divided by the golden ratio.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The first multiplier of the 64-bit finaliser of MurmurHash3 (Appleby 2011), which spreads the
+/// low bits of a value.
+const SPREADING: u64 = 0xff51_afd7_ed55_8ccd;
+
+/// Returns one hash of a sequence of values, which begins with the hash `start`.
+fn folded(start: u64, values: impl IntoIterator<Item = u64>) -> u64 {
+    let values = values.into_iter();
+    values.fold(start, |hash, value| {
+        hash_of(hash ^ value.wrapping_mul(SPREADING))
+    })
 }
 
 /// Returns the hash of a number by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
@@ -305,7 +317,7 @@ const fn hash_of(value: u64) -> u64 {
 
 /// Returns the hash without the last step of the finaliser. See [`bits_of_last_step`].
 const fn before_last_step(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = value.wrapping_add(GOLDEN_GAMMA);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }

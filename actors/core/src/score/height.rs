@@ -1,8 +1,8 @@
 //! Computes heights from air pressure.
 
+use crate::barometer::{self, SCALE_HEIGHT_M, whole_hpa};
 use crate::score::parameters::door::height::{
-    BRIDGE_MS, COARSE_SECONDS_MIN, COARSE_SHARE, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M,
-    SCALE_HEIGHT_M, SECONDS_MIN, WHOLE_HPA,
+    BRIDGE_MS, COARSE_SECONDS_MIN, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SECONDS_MIN,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::window::{WINDOW_MS, Window};
@@ -104,16 +104,17 @@ fn with_gaps_filled(levels: &[Level]) -> Vec<Level> {
 /// Returns whether the barometer reports whole hectopascals, 8 m each: then it cannot measure
 /// floors.
 fn is_coarse(readings: &[(u32, f32)]) -> bool {
-    let is_whole = |hpa: f32| (hpa - hpa.round()).abs() < WHOLE_HPA;
-    let whole = readings.iter().filter(|(_, hpa)| is_whole(*hpa)).count();
+    let is_whole = |(_, hpa): &&(u32, f32)| whole_hpa(*hpa).is_some();
+    let whole = readings.iter().filter(is_whole).count();
     // A steady pressure may be a whole number by chance: readings between whole numbers that come
     // without a leap show a fine barometer.
     let has_leap = readings
         .iter()
         .zip(readings.iter().skip(1))
-        .any(|(a, b)| is_whole(a.1) && is_whole(b.1) && a.1.round() != b.1.round());
+        .filter_map(|(a, b)| whole_hpa(a.1).zip(whole_hpa(b.1)))
+        .any(|(before_hpa, after_hpa)| before_hpa != after_hpa);
     readings.len() >= COARSE_SECONDS_MIN
-        && whole * COARSE_SHARE.1 >= readings.len() * COARSE_SHARE.0
+        && barometer::is_coarse(whole, readings.len())
         && (has_leap || whole == readings.len())
 }
 

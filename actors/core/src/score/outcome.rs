@@ -112,10 +112,11 @@ pub(super) fn find(
         return code;
     }
     if let Some(nearest) = nearest_on_foot(ctx).filter(NearestOnFoot::is_within) {
-        let (signal, text) = if at_door {
+        let (signal, text, explanation) = if at_door {
             (
                 "not_up_to_floor",
                 "The courier was at the address, but not on its floor.".to_owned(),
+                "Buildings number their floors differently.",
             )
         } else {
             let lacks = if door.is_some() {
@@ -129,6 +130,7 @@ pub(super) fn find(
                     "The courier came within {:.0} m of the address on foot, but {lacks}.",
                     nearest.distance_m
                 ),
+                "The stay may have been too short to detect, or the position of the address is off.",
             )
         };
         add_code(
@@ -136,7 +138,7 @@ pub(super) fn find(
             signal,
             Some((nearest.t_ms, nearest.t_ms)),
             text,
-            "The stay may have been too short to detect, or the position of the address is off.",
+            explanation,
             evidence,
         );
         return ReasonCode::PartialAttempt;
@@ -305,7 +307,7 @@ pub(crate) fn insufficient(
     if ctx.end_ms < SESSION_MS_MIN {
         return Some((
             "session_too_short",
-            "The session lasted less than 20 s.".to_owned(),
+            format!("The session lasted less than {} s.", SESSION_MS_MIN / 1_000),
         ));
     }
     if !ctx.input.windows.iter().any(|window| window.has_sample) {
@@ -321,7 +323,7 @@ pub(crate) fn insufficient(
         (
             "low_visibility",
             format!(
-                "Only {:.0} % of the expected samples were received.",
+                "The telemetry shows only {:.0} % of the session.",
                 visibility * 100.0
             ),
         )

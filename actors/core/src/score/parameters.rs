@@ -18,6 +18,7 @@ const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "20")];
 
 const HASH: u64 = {
     let mut sum = hash(fnv::START, RULES);
+    sum = hash(sum, crate::barometer::TABLE);
     sum = hash(sum, weights::TABLE);
     sum = hash(sum, fraud::TABLE);
     sum = hash(sum, place::TABLE);
@@ -45,7 +46,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s11-666f5a87d2cc632f");
+        assert_eq!(VERSION, "s11-6e2f5643f1d592e4");
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) struct DropOff {
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) is_on_foot: bool,
-    /// The time of the app's mark, if it was made elsewhere, before or after the stay.
+    /// The time of the app's mark, if it was made elsewhere, before or after the stay. `None` for a
+    /// mark while driving after the stay, see [`late_tap`].
     pub(crate) claimed_ms: Option<u32>,
 }
 
@@ -137,13 +138,13 @@ fn drop_off(
 ) -> Option<DropOff> {
     if let Some((at_ms, source)) = marked {
         if let Some(late) = late_tap(ctx, stays, at_ms) {
-            return Some(DropOff { source, ..late });
+            return late.drop_off(stays, source);
         }
         let stay = stays::nearest(ctx, stays, at_ms, MARK_NEAR_MS);
         if stay.is_none()
             && let Some(left) = just_left(ctx, stays, at_ms)
         {
-            return Some(DropOff { source, ..left });
+            return left.drop_off(stays, source);
         }
         let span = stay
             .and_then(|index| stays.get(index))
@@ -168,38 +169,69 @@ fn drop_off(
             (false, _) if driving => early_tap(ctx, stays, at_ms),
             // The mark was made in the parked vehicle, after the return or before the walk.
             (false, _) => stay_before(ctx, stays, at_ms)
-                .map(|stay| claimed_at(stay, at_ms))
+                .map(|stay| stay.claimed_at(at_ms))
                 .or_else(|| early_tap(ctx, stays, at_ms)),
         };
-        return Some(tapped_elsewhere.map_or(claimed, |stay| DropOff { source, ..stay }));
+        let elsewhere = tapped_elsewhere.and_then(|tapped| tapped.drop_off(stays, source));
+        return Some(elsewhere.unwrap_or(claimed));
     }
     let best = stays::best(ctx, stays)?;
-    let stay = stays.get(best)?;
-    Some(DropOff {
-        at_ms: stay.from_ms / 2 + stay.to_ms / 2,
-        source: DropOffSource::Stay,
-        stay: Some(best),
-        estimate: stay.estimate,
-        is_on_foot: true,
-        claimed_ms: None,
-    })
+    TappedStay::new(best).drop_off(stays, DropOffSource::Stay)
 }
 
-/// Returns the drop-off of a courier who marked it while driving, minutes after a stay at the
+/// The stay of a drop-off, and the time of a mark that the courier made elsewhere.
+#[derive(Debug, Clone, Copy)]
+struct TappedStay {
+    /// The index of the stay.
+    index: usize,
+    claimed_ms: Option<u32>,
+}
+
+impl TappedStay {
+    fn new(index: usize) -> Self {
+        Self {
+            index,
+            claimed_ms: None,
+        }
+    }
+
+    /// Returns the stay with the time at which the app claimed the drop-off.
+    fn claimed_at(self, at_ms: u32) -> Self {
+        Self {
+            claimed_ms: Some(at_ms),
+            ..self
+        }
+    }
+
+    /// Returns the drop-off in the middle of the stay.
+    fn drop_off(self, stays: &[Stay], source: DropOffSource) -> Option<DropOff> {
+        let stay = stays.get(self.index)?;
+        Some(DropOff {
+            at_ms: stay.from_ms / 2 + stay.to_ms / 2,
+            source,
+            stay: Some(self.index),
+            estimate: stay.estimate,
+            is_on_foot: true,
+            claimed_ms: self.claimed_ms,
+        })
+    }
+}
+
+/// Returns the stay of a courier who marked the drop-off while driving, minutes after a stay at the
 /// address. The courier tapped late, and the stay is the drop-off.
-fn late_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+fn late_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<TappedStay> {
     ctx.driving_at(at_ms)?;
     stay_before(ctx, stays, at_ms)
 }
 
 /// Returns the stay at the address within the minutes before a late tap.
-fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<TappedStay> {
     best_at_address(ctx, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
-/// Returns the drop-off of a courier who marked it on the first steps down from a stay upstairs. The
-/// stay is the drop-off wherever its position is, and `claimed_ms` is the time of the mark.
-fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the stay of a courier who marked the drop-off on the first steps down from it. The stay
+/// is the drop-off wherever its position is, and `claimed_ms` is the time of the mark.
+fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<TappedStay> {
     let foot = foot_period_at(ctx, at_ms)?;
     let is_left = |stay: &Stay| {
         stay.from_ms >= foot.from_ms
@@ -209,14 +241,13 @@ fn just_left(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<Dro
             && ascent::is_on_another_floor(ctx, foot, stay.from_ms)
     };
     let index = stays.iter().rposition(is_left)?;
-    let stay = stays.get(index)?;
-    Some(claimed_at(dropped_off_at(index, stay), at_ms))
+    Some(TappedStay::new(index).claimed_at(at_ms))
 }
 
-/// Returns the drop-off of a courier who marked it on foot, minutes after a stay at the address and
-/// without a drive between: the courier tapped on the way back. A climb may lie between if no other
-/// stay does. The stay is the drop-off, and `claimed_ms` is the time of the mark.
-fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the stay of a courier who marked the drop-off on foot, minutes after a stay at the
+/// address and without a drive between: the courier tapped on the way back. A climb may lie between
+/// if no other stay does. The stay is the drop-off, and `claimed_ms` is the time of the mark.
+fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<TappedStay> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
     let is_before = |stay: &Stay| {
         (since_ms..=at_ms).contains(&stay.to_ms) && !is_silent_between(ctx, stay, at_ms)
@@ -236,7 +267,7 @@ fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> 
                 && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
         })
     })?;
-    Some(claimed_at(stay, at_ms))
+    Some(stay.claimed_at(at_ms))
 }
 
 /// Returns whether the phone was silent between a stay and a mark, or around the mark, and then went
@@ -256,10 +287,14 @@ fn is_silent_between(ctx: &ScoringContext<'_>, stay: &Stay, at_ms: u32) -> bool 
             .any(|silence| silence.0 <= at_ms.max(stay.from_ms))
 }
 
-/// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address
-/// and without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time
-/// of the mark.
-fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the stay of a courier who marked the drop-off on foot, minutes before a stay at the
+/// address and without a drive between: the courier tapped on the way to the door. `claimed_ms` is
+/// the time of the mark.
+fn tap_on_the_way_there(
+    ctx: &ScoringContext<'_>,
+    stays: &[Stay],
+    at_ms: u32,
+) -> Option<TappedStay> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
     let stay = best_of(ctx, stays, |stay| {
         stay.from_ms >= at_ms
@@ -267,23 +302,15 @@ fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) ->
             && !is_silent_between(ctx, stay, at_ms)
             && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
     })?;
-    Some(claimed_at(stay, at_ms))
+    Some(stay.claimed_at(at_ms))
 }
 
-/// Returns the drop-off with the time at which the app claimed it.
-fn claimed_at(stay: DropOff, at_ms: u32) -> DropOff {
-    DropOff {
-        claimed_ms: Some(at_ms),
-        ..stay
-    }
-}
-
-/// Returns the drop-off of a courier who marked it in the vehicle, minutes before a stay at the
-/// address: the courier tapped early. The stay is the drop-off, and `claimed_ms` is the time of the
-/// mark.
-fn early_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the stay of a courier who marked the drop-off in the vehicle, minutes before a stay at
+/// the address: the courier tapped early. The stay is the drop-off, and `claimed_ms` is the time of
+/// the mark.
+fn early_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<TappedStay> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
-    best_at_address(ctx, stays, (at_ms, until_ms)).map(|stay| claimed_at(stay, at_ms))
+    best_at_address(ctx, stays, (at_ms, until_ms)).map(|stay| stay.claimed_at(at_ms))
 }
 
 /// Returns the stay at the address with the most points, among those that end in a time range.
@@ -291,7 +318,7 @@ fn best_at_address(
     ctx: &ScoringContext<'_>,
     stays: &[Stay],
     (from_ms, to_ms): (u32, u32),
-) -> Option<DropOff> {
+) -> Option<TappedStay> {
     best_of(ctx, stays, |stay| {
         stay.to_ms >= from_ms && stay.to_ms <= to_ms
     })
@@ -303,7 +330,7 @@ fn best_of(
     ctx: &ScoringContext<'_>,
     stays: &[Stay],
     may_be: impl Fn(&Stay) -> bool,
-) -> Option<DropOff> {
+) -> Option<TappedStay> {
     let best = |is_candidate: &dyn Fn(&Stay) -> bool| {
         let candidates = stays.iter().enumerate().filter(|(_, stay)| {
             may_be(stay)
@@ -313,21 +340,9 @@ fn best_of(
         });
         candidates.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
     };
-    let (index, stay) =
+    let (index, _) =
         best(&|stay| !stay.is_passage).or_else(|| best(&|stay| !stay.is_before_ride))?;
-    Some(dropped_off_at(index, stay))
-}
-
-/// Returns the drop-off at a stay, given by its index.
-fn dropped_off_at(index: usize, stay: &Stay) -> DropOff {
-    DropOff {
-        at_ms: stay.from_ms / 2 + stay.to_ms / 2,
-        source: DropOffSource::Mark,
-        stay: Some(index),
-        estimate: stay.estimate,
-        is_on_foot: true,
-        claimed_ms: None,
-    }
+    Some(TappedStay::new(index))
 }
 
 /// Returns whether a stay may be at the address, which includes a stay without a position.

@@ -338,6 +338,13 @@ impl Bins {
     }
 }
 
+/// Returns the share of the stream's coverage that changes of the phone's clock leave.
+fn unchanged_clock(ctx: &ScoringContext<'_>) -> f64 {
+    let incidents = ctx.input.system.iter();
+    let changes = incidents.filter(|(_, name)| *name == SystemName::ClockChanged);
+    (1.0 - changes.count() as f64 * weights::CLOCK_CHANGE).max(0.0)
+}
+
 /// Returns the channels with their coverage of the time up to `end_ms`.
 fn parts(
     ctx: &ScoringContext<'_>,
@@ -368,17 +375,15 @@ fn parts(
     }
     silence::cover_uncounted(ctx, &mut motion, &stream);
     silence::cover_indoors(ctx, places, &mut position, (&motion, &pressure));
-    let changes = ctx
-        .input
-        .system
-        .iter()
-        .filter(|(_, name)| *name == SystemName::ClockChanged)
-        .count();
-    let clock = (1.0 - changes as f64 * weights::CLOCK_CHANGE).max(0.0);
-    let seen = [&position, &motion, &pressure, &stream];
-    let mut parts: Vec<ChannelCoverage> = Channel::ALL
+    let clock = unchanged_clock(ctx);
+    let seen = [
+        (Channel::Position, &position),
+        (Channel::Motion, &motion),
+        (Channel::Pressure, &pressure),
+        (Channel::Stream, &stream),
+    ];
+    let mut parts: Vec<ChannelCoverage> = seen
         .into_iter()
-        .zip(seen)
         .filter_map(|(channel, bins)| {
             let factor = if channel == Channel::Stream {
                 clock

@@ -40,7 +40,7 @@ impl<'a> Feed<'a> {
     ) -> Self {
         Self {
             context,
-            timeline: Timeline::new(context),
+            timeline: Timeline::default(),
             recomputed: None,
             completed_at,
             skipped_gaps,

@@ -105,10 +105,7 @@ impl<'a> Replay<'a> {
     /// Starts an empty replay.
     #[must_use]
     pub fn new(context: &'a SessionContext) -> Self {
-        Self::of(
-            context,
-            Detection::Timeline(Box::new(Timeline::new(context))),
-        )
+        Self::of(context, Detection::Timeline(Box::default()))
     }
 
     /// Starts an empty replay that takes its events from a machine that has applied exactly the

@@ -65,7 +65,7 @@ mod tests {
 
     fn snapshot() -> Vec<u8> {
         let context = context();
-        let mut machine = SessionMachine::new(&context);
+        let mut machine = SessionMachine::default();
         for seq in 0..12_u32 {
             let samples: Vec<_> = (0..10)
                 .map(|n| {

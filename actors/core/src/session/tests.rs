@@ -47,7 +47,7 @@ struct Shell {
 impl Shell {
     fn new() -> Self {
         let context = context();
-        let machine = SessionMachine::new(&context);
+        let machine = SessionMachine::default();
         Self {
             context,
             machine,
@@ -108,7 +108,7 @@ impl Shell {
             SessionMachine::restore(&self.machine.snapshot()).unwrap()
         } else {
             self.applied.clear();
-            SessionMachine::new(&self.context)
+            SessionMachine::default()
         };
         machine.recall(self.noted.iter().copied(), std::iter::empty());
         self.machine = machine;

@@ -152,7 +152,7 @@ fn uneven_events(parts: &[(Signal, u32)], rate_hz: f64, seed: u64) -> Vec<Event>
         }
     }
     let context = context_at(0.0, 0.0);
-    let mut timeline = Timeline::new(&context);
+    let mut timeline = Timeline::default();
     timeline.push_batch(&context, &builder.pack()).unwrap();
     timeline.finish(&context);
     timeline.events().to_vec()

@@ -258,7 +258,7 @@ pub(crate) fn batches(samples: &[Owned], size: usize) -> Vec<PackedBatch> {
 
 /// Returns the events of the samples in batches of `size`.
 pub(crate) fn events_of(context: &SessionContext, samples: &[Owned], size: usize) -> Vec<Event> {
-    let mut timeline = Timeline::new(context);
+    let mut timeline = Timeline::default();
     for batch in batches(samples, size) {
         timeline.push_batch(context, &batch).unwrap();
     }

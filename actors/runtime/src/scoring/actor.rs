@@ -6,22 +6,20 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use futures_util::FutureExt;
+use porchlight_core::score_retry::{self, Failure, Retry};
 use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
 use porchlight_schema::ids::SessionId;
 
 use super::Inner;
 use super::job::{self, ScoreError, Surroundings};
 
-/// The number of damaged reads after which a session is committed as failed.
-const DAMAGED_READS_MAX: u32 = 5;
-
 /// The message to score a session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Score {
     pub(super) session_id: SessionId,
-    /// The number of earlier attempts that found damaged rows.
-    pub(super) damaged_reads: u32,
+    /// The number of earlier lasting failures.
+    pub(super) lasting_failures: u32,
     pub(super) queued_at: Instant,
 }
 
@@ -90,34 +88,36 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
         is_erased: is_erased.map(|is_erased| &**is_erased),
     };
     let job = job::score(surroundings, session_id);
-    // The pure part catches its own panics; a panic caught here is a fault of the shell.
-    match AssertUnwindSafe(job).catch_unwind().await {
+    // The computation of the score catches its own panics; any other panic ends here.
+    let failed = match AssertUnwindSafe(job).catch_unwind().await {
         Ok(Ok(scored)) => {
             pool.on_done(session_id, scored);
-            Outcome::Ok
-        }
-        Ok(Err(error)) if error.is_damage() && score.damaged_reads + 1 >= DAMAGED_READS_MAX => {
-            commit_failed(pool, session_id, &error).await;
-            Outcome::Error
+            return Outcome::Ok;
         }
         Ok(Err(ScoreError::Erased)) => {
             retry_later(pool, session_id, pool.on_failed(session_id));
-            Outcome::Ok
+            return Outcome::Ok;
         }
-        Ok(Err(error)) => {
-            record_store_failure(session_id, "scoring a session", &error);
-            let pause = match error.is_damage() {
-                true => pool.on_damaged(session_id),
-                false => pool.on_failed(session_id),
-            };
-            retry_later(pool, session_id, pause);
-            Outcome::Error
+        Ok(Err(error)) => Some(error),
+        Err(_panic) => None,
+    };
+    let failure = failed.as_ref().map_or(Failure::Panic, ScoreError::failure);
+    let step = score_retry::next(failure, score.lasting_failures);
+    match &failed {
+        Some(error) if step == Retry::GiveUp => record_damage(session_id, error),
+        Some(error) => record_store_failure(session_id, "scoring a session", error),
+        None => record_panic(session_id),
+    }
+    match step {
+        Retry::Again => retry_later(pool, session_id, pool.on_failed(session_id)),
+        Retry::AgainCounted => {
+            retry_later(pool, session_id, pool.on_lasting_failure(session_id));
         }
-        Err(_panic) => {
-            record_panic(session_id);
-            retry_later(pool, session_id, pool.on_failed(session_id));
-            Outcome::Panic
-        }
+        Retry::GiveUp => commit_failed(pool, session_id).await,
+    }
+    match failure {
+        Failure::Panic => Outcome::Panic,
+        Failure::Passing | Failure::Damage => Outcome::Error,
     }
 }
 
@@ -141,14 +141,17 @@ fn record_panic(session_id: SessionId) {
     .record();
 }
 
-/// Commits a `failed` insight for a session with damaged rows in the store.
-async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreError) {
+fn record_damage(session_id: SessionId, error: &ScoreError) {
     Fact::Damaged {
         session_id,
         what: "the data of its insight",
         error,
     }
     .record();
+}
+
+/// Commits a `failed` insight for a session whose score fails lastingly.
+async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId) {
     let committing = job::commit_failed(&*pool.store, &*pool.clock, session_id);
     match AssertUnwindSafe(committing).catch_unwind().await {
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
@@ -156,11 +159,11 @@ async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreEr
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
         Ok(Err(error)) => {
             record_store_failure(session_id, "committing a failed insight", &error);
-            retry_later(pool, session_id, pool.on_damaged(session_id));
+            retry_later(pool, session_id, pool.on_lasting_failure(session_id));
         }
         Err(_panic) => {
             record_panic(session_id);
-            retry_later(pool, session_id, pool.on_damaged(session_id));
+            retry_later(pool, session_id, pool.on_lasting_failure(session_id));
         }
     }
 }

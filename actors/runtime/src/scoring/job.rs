@@ -7,18 +7,19 @@ mod tests;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
+use porchlight_core::insight_revision;
 use porchlight_core::score::{
     Fingerprint, Knowledge, PodInput, ScoreInput, Scored, score_and_learn, trace_fingerprint,
 };
+use porchlight_core::score_retry::Failure;
 use porchlight_core::session::replay::Replayed;
 use porchlight_observe::{Fact, InsightOutcome};
 use porchlight_ports::{
     Clock, Covered, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::{DroppedSamples, InsightRecord};
+use porchlight_schema::insight::DroppedSamples;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
-use porchlight_schema::time::TimestampMs;
 
 use super::IsErased;
 use super::knowledge::{self, Learned, Recalled};
@@ -26,9 +27,6 @@ use super::known::{self, ReadLive};
 use super::reads;
 use super::row_locks::{LockedRows, RowKey, RowLocks};
 use crate::messages;
-
-/// The error message that customers see if an insight could not be computed.
-const FAILED: &str = "The session could not be scored; its telemetry is kept.";
 
 /// The reason why a session was not scored. Scoring is retried.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +44,18 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
-    /// Returns whether stored rows cannot be read, in which case another attempt fails in the same
-    /// way.
+    /// Returns whether stored rows are damaged.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Self::Store(StoreError::Damaged(_)))
+    }
+
+    /// Returns the failure by which the next step is decided.
+    pub(super) fn failure(&self) -> Failure {
+        if self.is_damage() {
+            Failure::Damage
+        } else {
+            Failure::Passing
+        }
     }
 }
 
@@ -77,7 +83,12 @@ pub(super) async fn commit_failed(
         return Ok(None);
     }
     let insight = StoredInsight {
-        record: record(stored.as_ref(), None, None, clock.now()),
+        record: insight_revision::next(
+            stored.as_ref().map(|stored| &stored.record),
+            None,
+            None,
+            clock.now(),
+        ),
         covered,
         dropped: DroppedSamples::default(),
         known: stored.map_or_else(
@@ -312,7 +323,12 @@ pub(super) async fn score(
         ..
     } = session;
     let insight = StoredInsight {
-        record: record(stored.as_ref(), scored, pod, surroundings.clock.now()),
+        record: insight_revision::next(
+            stored.as_ref().map(|stored| &stored.record),
+            scored.map(|scored| scored.score),
+            pod.map(|pod| pod.pod),
+            surroundings.clock.now(),
+        ),
         covered,
         known: knowledge::write(&score_knowledge.recalled.known)?,
         dropped: dropped.unwrap_or_default(),
@@ -361,23 +377,6 @@ fn data_to_cover(batches: u32, end: &SessionEnd, pod: Option<&PodRow>) -> Covere
         batches,
         pod_received_at: pod.map(|pod| pod.received_at),
         late_stop_at: end.late_stop_at(),
-    }
-}
-
-fn record(
-    stored: Option<&StoredInsight>,
-    scored: Option<Scored>,
-    pod: Option<PodRow>,
-    now: TimestampMs,
-) -> InsightRecord {
-    InsightRecord {
-        revision: stored.map_or(1, |stored| stored.record.revision.saturating_add(1)),
-        error_message: scored.is_none().then(|| FAILED.to_owned()),
-        score: scored.map(|scored| scored.score),
-        pod: pod.map(|pod| pod.pod),
-        // The time is later than that of the stored insight, also if the clock was set back since
-        // then.
-        updated_at: stored.map_or(now, |stored| now.max(stored.record.updated_at.plus_ms(1))),
     }
 }
 

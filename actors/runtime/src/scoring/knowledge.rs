@@ -200,17 +200,17 @@ pub(crate) async fn remove_contributions(
         let Some(row) = store.recall(key).await? else {
             return Ok(0);
         };
-        let (data, removed) = if !is_of_one_session(&key) {
+        let (data, removed) = if is_of_one_session(&key) {
+            let seen: Option<SeenTrace> = decode(start.session_id, &row);
+            let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
+            (None, u64::from(is_theirs))
+        } else {
             let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
                 return Ok(0);
             };
             let (left, removed) = place.without(rider_hash(start), day_of(start));
             let left = (!left.is_empty()).then(|| encode(&left)).transpose()?;
             (left, removed as u64)
-        } else {
-            let seen: Option<SeenTrace> = decode(start.session_id, &row);
-            let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
-            (None, u64::from(is_theirs))
         };
         // Another session's insight may have changed the row since it was read.
         if removed == 0 || store.replace_learned(key, row, data).await? {
@@ -237,14 +237,14 @@ pub(crate) async fn contributions(
 ) -> StoreResult<Contributions> {
     let mut found = Contributions::default();
     for (key, row) in store.recall_all(keys).await? {
-        if !is_of_one_session(&key) {
-            let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
-            let contributions = place.contributions(rider_hash(start), day_of(start));
-            found.places.extend(contributions);
-        } else {
+        if is_of_one_session(&key) {
             let seen: Option<SeenTrace> = decode(start.session_id, &row);
             let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
             found.traces += usize::from(is_theirs);
+        } else {
+            let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
+            let contributions = place.contributions(rider_hash(start), day_of(start));
+            found.places.extend(contributions);
         }
     }
     Ok(found)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use porchlight_core::geo::SCALE_HEIGHT_M;
+use porchlight_core::barometer::SCALE_HEIGHT_M;
 use porchlight_core::window::Window;
 use porchlight_evaluation::{Judged, Verdict};
 use porchlight_schema::event::EventType;

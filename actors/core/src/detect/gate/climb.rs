@@ -61,8 +61,8 @@ impl GateDetector {
             && before.is_some_and(|pause| pause.end_ms.is_some())
     }
 
-    /// Returns whether the courier may be in a cabin of which nothing shows yet that it moves: he
-    /// rests a few steps from the pause, on a phone without a barometer.
+    /// Returns whether the courier may be in a cabin of which nothing shows yet that it moves:
+    /// the courier rests a few steps from the pause, on a phone without a barometer.
     pub(super) fn may_ride(&self, pause: &Pause) -> bool {
         self.is_resting
             && self.has_acceleration

@@ -43,7 +43,7 @@ enum BinContent {
     /// No fixes since the median entered the bin.
     #[default]
     Empty,
-    /// All fixes have the same accuracy, in metres.
+    /// All fixes since the median entered the bin have the same accuracy, in metres.
     One(f32),
     Several,
 }

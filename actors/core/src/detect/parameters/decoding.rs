@@ -142,9 +142,6 @@ crate::parameters::table! {
         /// The longest time from walking into the cabin to a ride by acceleration alone. A vehicle
         /// goes over bumps for longer.
         CAME_ON_FOOT_MS_MAX: u32 = 120_000;
-        /// The time to the first fix under open sky with some margin (sources: phones, 5 s for a warm
-        /// receiver). A session that begins in a vehicle shows no speed until then.
-        FIRST_FIX_MS: u32 = 20_000;
         /// The time to the first fix of a cold receiver, for which the decoder waits (GPS interface
         /// specification: the orbit data of a satellite are sent each 30 s).
         COLD_FIX_MS: u32 = 30_000;
@@ -216,11 +213,11 @@ crate::parameters::table! {
         /// speed: swings of the air last some seconds, so neighbouring seconds are not independent.
         RATE_ERROR_SHARE: f32 = 4.0;
         /// The longest time for which a speed over ground counts against climbing.
-        SPEED_HOLDS_MS: u32 = 12_000;
+        CLIMB_SPEED_HOLDS_MS: u32 = 12_000;
         /// The longest time for which a speed counts against climbing, in usual intervals between
         /// fixes, plus 2 s for the delay of a fix: when a second fix is missing, the courier is
         /// behind a door, where the speed of the street says nothing.
-        SPEED_HOLDS_INTERVALS: f32 = 2.0;
+        CLIMB_SPEED_HOLDS_INTERVALS: f32 = 2.0;
         /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
         WALK_ACCURACY_M_MAX: f32 = 20.0;
         /// The speed that a pedestrian does not exceed for long, m/s.

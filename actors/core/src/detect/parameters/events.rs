@@ -16,6 +16,9 @@ crate::parameters::table! {
         GOOD_ACCURACY_M: f32 = 35.0;
         /// Three good fixes within this time restore (contract 4).
         RESTORED_WITHIN_MS: u32 = 15_000;
+        /// The time to the first fix under open sky with some margin (sources: phones, 5 s for a warm
+        /// receiver). A session that begins in a vehicle shows no speed until then.
+        FIRST_FIX_MS: u32 = 20_000;
         /// The log-odds of the three GPS events, which follow from the fixes by rule.
         CONFIDENCE_GPS: f32 = 3.5;
     }

@@ -23,8 +23,6 @@ crate::parameters::table! {
         /// The shortest return path that is an event where no body is measured, metres: positions
         /// wander.
         RETRACE_UNSEEN_M_MIN: f32 = 25.0;
-        /// The evidence of a second that counts as walking, or as rest if negative.
-        REST_LOG_ODDS: f32 = 0.3;
         /// The number of seconds at rest from which the path stands still.
         REST_SEC_MIN: u8 = 3;
         /// The maximum cosine at which a step runs against the outbound path.
@@ -42,7 +40,7 @@ crate::parameters::table! {
         VISIT_STRIDE_MS: u32 = 5_000;
         /// The time by which the stay may end before the turn, or begin after it, as measured along
         /// the path.
-        VISIT_NEAR_MS: u32 = 12000;
+        VISIT_NEAR_MS: u32 = 12_000;
         /// The distance to the address, metres, within which a stay may be the drop-off and the
         /// path after it the way to the vehicle.
         RETURN_NEAR_M: f32 = 35.0;

@@ -18,6 +18,8 @@ crate::parameters::table! {
 
     /// The evidence for gait and rest.
     pub(in crate::detect) mod gait {
+        /// The evidence of a second that counts as walking, or as rest if negative.
+        REST_LOG_ODDS: f32 = 0.3;
         /// The share of the maximum gait evidence of a second from which steps count as seen in it.
         CLEAR_GAIT_SHARE: f32 = 0.5;
         /// The spread above which a phone is shaken and not carried, m/s²: 99 % of the walking
@@ -84,9 +86,6 @@ crate::parameters::table! {
 
     /// Heights from air pressure, and rides.
     pub(in crate::detect) mod height {
-        /// The height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US
-        /// Standard Atmosphere.
-        SCALE_HEIGHT_M: f32 = 8_434.0;
         /// The height change in one second above which no person moves out of rest, metres: most
         /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (sources: elevators).
         HEIGHT_LEAP_M: f32 = 6.0;
@@ -99,11 +98,6 @@ crate::parameters::table! {
         HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
         /// The longest silence of the barometer across which heights are compared (sources: phones).
         HEIGHT_GAP_MS: u32 = 20_000;
-        /// The distance from a whole hectopascal up to which a reading counts as whole.
-        WHOLE_HPA: f32 = 0.002;
-        /// The share of whole readings, as numerator and denominator, from which the barometer is
-        /// coarse: a fine one gives a whole reading in every hundredth.
-        COARSE_SHARE: (u16, u16) = (4, 5);
         /// The number of seconds with pressure before which no barometer counts as coarse.
         COARSE_SEC_MIN: u16 = 5;
         /// The longest time between two whole readings that differ, for which they count as a leap:
@@ -203,7 +197,7 @@ crate::parameters::table! {
         INTERVAL_MS_MAX: f32 = 20_000.0;
         /// The shortest and the longest time for which a fix with a speed is evidence, if that is
         /// the usual interval between fixes.
-        SPEED_HOLDS_MS: (u32, u32) = (1_000, 10_000);
+        SPEED_AGE_MS: (u32, u32) = (1_000, 10_000);
         /// The share of the accuracy within which the places of a body at rest stray.
         REST_ACCURACY_SHARE: f32 = 0.8;
         /// The share of the radius of a rest by which a place must be farther away for one unit of

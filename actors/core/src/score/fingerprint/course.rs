@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{hash_of, smallest_hashes};
+use super::{folded, hash_of, smallest_hashes};
 use crate::score::parameters::door::course::{
     BLOCK_MS, BLOCKS, COARSE_M_MAX, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
     KNOT_APART_M, KNOT_APART_MS, KNOTS_MAX, KNOTS_MIN, OVERLAP_SEC_MIN, OVERLAP_SHARE, PIECE_M_MIN,
@@ -397,8 +397,6 @@ fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; 
 /// Returns the hash of displacements on a grid that is shifted by a share of a cell.
 fn piece(steps: &[[f64; 2]; BLOCKS - 1], shift: f64) -> u64 {
     let parts = steps.iter().flatten();
-    parts.fold(hash_of((2.0 * shift) as u64), |hash, metres| {
-        let cell = (metres / GRID_M + shift).round() as i64 as u64;
-        hash_of(hash ^ cell.wrapping_mul(0xff51_afd7_ed55_8ccd))
-    })
+    let cells = parts.map(|metres| (metres / GRID_M + shift).round() as i64 as u64);
+    folded(hash_of((2.0 * shift) as u64), cells)
 }

@@ -6,7 +6,7 @@ use porchlight_schema::sample::{ActivityType, Kind};
 use super::{Group, Signal, strides};
 use crate::geo::Place;
 use crate::score::evidence_log::EvidenceText;
-use crate::score::height::rise;
+use crate::score::height::{Level, rise};
 use crate::score::parameters::fraud::body::{
     AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, ALTITUDE_STEP_M, ALTITUDES_MIN, APART_M,
     AT_REST_ACCEL_STD, CREEPS_MPS, DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MAX, FIXES_MIN, FOOT_MPS,
@@ -391,37 +391,59 @@ fn is_steady(altitudes_m: &[f32]) -> bool {
         .all(|(before_m, after_m)| (after_m - before_m).abs() <= ALTITUDE_STEP_M)
 }
 
+/// The heights at one end of a drive.
+struct Heights {
+    by_pressure: Level,
+    /// The median altitude of the fixes, metres.
+    altitude_m: f32,
+}
+
+/// Returns the heights in a part of a drive, or `None` if its altitudes are few or arbitrary.
+fn heights(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Heights> {
+    let by_pressure = ctx.height.level(from_ms, to_ms)?;
+    let good = ctx
+        .fixes(from_ms, to_ms)
+        .iter()
+        .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
+    let mut altitudes: Vec<f32> = good.filter_map(|fix| fix.altitude_m).collect();
+    if altitudes.len() < ALTITUDES_MIN || !is_steady(&altitudes) {
+        return None;
+    }
+    altitudes.sort_by(f32::total_cmp);
+    Some(Heights {
+        by_pressure,
+        altitude_m: altitudes.get(altitudes.len() / 2).copied()?,
+    })
+}
+
 /// Returns the signal of a drive over which the height by position and the height by pressure
 /// differ.
 fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
-    let altitude_m = |from_ms: u32, to_ms: u32| {
-        let good = ctx
-            .fixes(from_ms, to_ms)
-            .iter()
-            .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
-        let mut altitudes: Vec<f32> = good.filter_map(|fix| fix.altitude_m).collect();
-        if altitudes.len() < ALTITUDES_MIN || !is_steady(&altitudes) {
-            None
-        } else {
-            altitudes.sort_by(f32::total_cmp);
-            altitudes.get(altitudes.len() / 2).copied()
-        }
-    };
     ctx.events(EventType::Driving).find_map(|event| {
         let (from_ms, to_ms) = ctx.span_of(event);
         if !ALTITUDE_MS.contains(&to_ms.saturating_sub(from_ms)) {
             return None;
         }
-        let late_ms = to_ms.saturating_sub(ALTITUDE_MIDDLE_MS);
-        let early = (ctx.height.level(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?, altitude_m(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?);
-        let late = (ctx.height.level(late_ms, to_ms)?, altitude_m(late_ms, to_ms)?);
-        let by_pressure_m = rise(early.0, late.0)?.metres;
-        let apart_m = (late.1 - early.1 - by_pressure_m).abs();
+        let early = heights(ctx, from_ms, from_ms + ALTITUDE_MIDDLE_MS)?;
+        let late = heights(ctx, to_ms.saturating_sub(ALTITUDE_MIDDLE_MS), to_ms)?;
+        let by_pressure_m = rise(early.by_pressure, late.by_pressure)?.metres;
+        let apart_m = (late.altitude_m - early.altitude_m - by_pressure_m).abs();
         // Pressure follows the real temperature, which moves it by a tenth of the height.
-        (apart_m > ALTITUDE_M + PRESSURE_ERROR_SHARE * by_pressure_m.abs()).then(|| {
-            let text = format!("During a drive, the height from GPS and the height from air pressure diverged by {apart_m:.0} m.");
-            let text = EvidenceText::new(text, "A tunnel, strong wind, or a change of weather.");
-            Signal { group: Group::Body, name: "altitude_contradicts_pressure", points: weights::ALTITUDE, span: Some((from_ms, to_ms)), text }
+        let is_apart = apart_m > ALTITUDE_M + PRESSURE_ERROR_SHARE * by_pressure_m.abs();
+        is_apart.then(|| Signal {
+            group: Group::Body,
+            name: "altitude_contradicts_pressure",
+            points: weights::ALTITUDE,
+            span: Some((from_ms, to_ms)),
+            text: altitude_text(apart_m),
         })
     })
+}
+
+fn altitude_text(apart_m: f32) -> EvidenceText {
+    let text = format!(
+        "During a drive, the height from GPS and the height from air pressure diverged by \
+         {apart_m:.0} m."
+    );
+    EvidenceText::new(text, "A tunnel, strong wind, or a change of weather.")
 }

@@ -221,8 +221,6 @@ crate::parameters::table! {
 
     /// Parameters of `score/height.rs`.
     pub(crate) mod height {
-        /// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).
-        SCALE_HEIGHT_M: f64 = 8_434.0;
         /// The least number of seconds of pressure for measuring a level.
         SECONDS_MIN: usize = 3;
         /// The longest time between two readings of a barometer that are joined by a line, in
@@ -236,13 +234,8 @@ crate::parameters::table! {
         /// The noise of one level: a phone's barometer averages to 0.03 to 0.1 m within seconds
         /// (Falcon and Schulzrinne 2018).
         LEVEL_SIGMA_M: f32 = 0.3;
-        /// The distance within which a value counts as a whole hectopascal; a barometer that
-        /// reports hundredths has one such second in a hundred.
-        WHOLE_HPA: f32 = 0.002;
         /// The least number of seconds of pressure for detecting a coarse barometer.
         COARSE_SECONDS_MIN: usize = 20;
-        /// The minimum share of whole hectopascals of a coarse barometer, as a fraction.
-        COARSE_SHARE: (usize, usize) = (4, 5);
     }
 
     /// Parameters of `score/doorstep.rs`.
@@ -273,6 +266,9 @@ crate::parameters::table! {
         /// The highest fraud score of a session used for learning. Genuine sessions have 0.05 and
         /// less.
         FRAUD_MAX: f64 = 0.1;
+        /// The time before passing the entrance whose fixes show the place of the entrance: the
+        /// last ones outside the walls.
+        ENTRANCE_BEFORE_MS: u32 = 2_000;
     }
 
     /// Parameters of `score/attempts.rs`.

@@ -257,5 +257,7 @@ crate::parameters::table! {
         WRONG_FLOOR: f64 = -1.0;
         /// The height may as well be that of another floor.
         UNCLEAR_FLOOR: f64 = -0.5;
+        /// The fraud score puts the positions in doubt that show the right door.
+        POSITIONS_IN_DOUBT: f64 = -2.0;
     }
 }

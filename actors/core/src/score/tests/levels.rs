@@ -175,5 +175,11 @@ fn a_higher_way_back_contradicts_a_wrong_floor() {
             "{hidden_m}: {:#?}",
             score.evidence
         );
+        let mut entries = score.evidence.iter();
+        let refused = entries.find(|entry| entry.signal == "not_up_to_floor");
+        let innocent = refused.map(|entry| entry.explanation.as_str());
+        let numbering = "Buildings number their floors differently.";
+        let is_refused = outcome == ReasonCode::PartialAttempt;
+        assert_eq!(innocent, is_refused.then_some(numbering));
     }
 }

@@ -43,7 +43,7 @@ impl Live {
     fn new() -> Self {
         let context = context();
         Self {
-            machine: SessionMachine::new(&context),
+            machine: SessionMachine::default(),
             context,
             journal: BTreeMap::new(),
             skipped_gaps: Vec::new(),
@@ -152,7 +152,7 @@ fn events_after_the_end_are_not_emitted() {
 
 /// Returns the changes of the timeline of all batches, in order.
 fn of_all_batches(live: &Live) -> Vec<NumberedChange> {
-    let mut timeline = Timeline::new(&live.context);
+    let mut timeline = Timeline::default();
     for (_, batch) in live.journal.values() {
         timeline.push_batch(&live.context, batch).unwrap();
     }

@@ -14,7 +14,7 @@ fn batch(samples: &[&str]) -> PackedBatch {
 /// Replays one batch, once with detection and once with the events of a live machine.
 fn replays(samples: &[&str]) -> [Replayed; 2] {
     let (context, batch) = (context(), batch(samples));
-    let mut machine = SessionMachine::new(&context);
+    let mut machine = SessionMachine::default();
     machine.receive(&context, 0, &batch);
     let known = Replay::with_events(&context, machine.final_events(&context));
     [Replay::new(&context), known].map(|mut replay| {

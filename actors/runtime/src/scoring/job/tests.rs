@@ -2,58 +2,13 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Erasure, Insights, Journal, MessageBody, NewSession, Sessions};
+use porchlight_ports::{Erasure, Insights, Journal, Sessions};
 use porchlight_schema::ids::ShardSet;
-use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::BatchBuilder;
-use porchlight_schema::session::EndReason;
 use porchlight_store::MemoryStore;
 
 use super::*;
-use crate::scoring::tests::{T0, start};
-
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> TimestampMs {
-        T0
-    }
-
-    fn uptime_ms(&self) -> i64 {
-        0
-    }
-}
-
-fn message(event: MessageEvent) -> MessageBody {
-    MessageBody {
-        event,
-        created_at: T0,
-        body: "{}".into(),
-    }
-}
-
-/// Starts a session, and returns its id.
-async fn started(store: &MemoryStore) -> SessionId {
-    let start = start();
-    let session_id = start.session_id;
-    let new = NewSession {
-        start,
-        idempotency: None,
-        message: message(MessageEvent::SessionStarted),
-    };
-    store.start(new).await.unwrap();
-    session_id
-}
-
-async fn end(store: &MemoryStore, session_id: SessionId) {
-    let end = SessionEnd {
-        ended_at: T0,
-        completed_at: T0,
-        reason: EndReason::Stopped,
-    };
-    let stopped = message(MessageEvent::SessionStopped);
-    store.end(session_id, end, None, stopped).await.unwrap();
-}
+use crate::scoring::tests::{FixedClock, T0, end, start, started};
 
 #[tokio::test]
 async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_abandoned() {
