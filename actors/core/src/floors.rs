@@ -3,12 +3,14 @@
 //! A height above the entrance determines the number of floors only together with the storey
 //! height, which varies from 2.5 m to 5 m between buildings. So the answer is a distribution:
 //! `model` describes the possible buildings and the knowledge about this one, `estimate` computes
-//! the probability of each floor for a measured height, and `climb` counts the floors of one climb.
+//! the probability of each floor for a measured height, `staircase` adds the evidence of its flights
+//! and turns, and `climb` counts the floors of one climb.
 
 mod climb;
 mod estimate;
 mod model;
 pub(crate) mod parameters;
+mod staircase;
 
 pub use model::PlaceKind;
 

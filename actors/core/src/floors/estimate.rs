@@ -2,6 +2,7 @@
 
 use super::model::{Building, Candidate, normal, usual};
 use super::parameters::{air, count, decision};
+use super::staircase::{by_flights, by_turns};
 
 /// The measurements on the way from the entrance to the drop-off.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -13,9 +14,9 @@ pub(crate) struct Measured {
     /// The heights above the entrance, metres, at which a ride stopped or the path continued
     /// between two climbs.
     pub(crate) stops_m: Vec<f32>,
-    /// The number of full turns on the way, if the courier climbed all of it on stairs and the
-    /// gyroscope sent data.
-    pub(crate) turns: Option<f32>,
+    /// The number of full turns, once for each way over the whole height that the courier took on
+    /// stairs while the gyroscope sent data.
+    pub(crate) turns: Vec<f32>,
     /// The number of flights between landings, once for each way over the whole height that the
     /// courier took on stairs while the barometer was quiet enough to show landings.
     pub(crate) flights: Vec<u16>,
@@ -222,42 +223,7 @@ fn likelihood(candidates: &[Candidate], measured: &Measured, floor: i16) -> f64 
             candidate.weight * ((1.0 - air::WILD_SHARE) * normal(off_m, sigma_m) + wild)
         })
         .sum();
-    // Turns and flights show the same staircase, so only the clearer of them counts.
-    let by_stairs = if measured.flights.is_empty() {
-        turned(measured, floor)
-    } else {
-        by_flights(&measured.flights, floor)
-    };
-    by_height * by_stairs
-}
-
-/// Returns the likelihood of the counted flights on the way to a floor. The staircase has the same
-/// number of flights per storey on each way.
-fn by_flights(counts: &[u16], floor: i16) -> f64 {
-    let storeys = f64::from(floor.unsigned_abs());
-    let by_kind = (1..)
-        .zip(count::FLIGHTS_PER_STOREY_SHARES)
-        .map(|(per_storey, share)| {
-            let usual = f64::from(per_storey) * storeys;
-            let off = |&counted: &u16| (f64::from(counted) - usual) / count::FLIGHTS_SIGMA;
-            let squares: f64 = counts
-                .iter()
-                .map(|counted| off(counted) * off(counted))
-                .sum();
-            share * libm::exp(-0.5 * squares)
-        });
-    count::FLIGHTS_OTHERWISE + by_kind.sum::<f64>()
-}
-
-/// Returns the likelihood of the measured number of turns on the way to a floor.
-fn turned(measured: &Measured, floor: i16) -> f64 {
-    let turns = measured.turns.map(|turns| f64::from(turns).abs());
-    let Some(turns) = turns.filter(|&turns| turns >= count::TURNS_MIN) else {
-        return 1.0;
-    };
-    let usual = f64::from(floor.unsigned_abs()) - count::TURNS_LACK;
-    let off = (turns - usual) / count::TURNS_SIGMA;
-    count::TURNS_OTHERWISE + libm::exp(-0.5 * off * off)
+    by_height * by_flights(&measured.flights, floor) * by_turns(&measured.turns, floor)
 }
 
 #[cfg(test)]
@@ -388,56 +354,6 @@ mod tests {
                 .probability(6)
         };
         assert!(chance(&stops) > 1.5 * chance(&plain));
-    }
-
-    #[test]
-    fn turns_on_the_stairs_count_floors() {
-        // 11.4 m are four flats or three offices; the stairs made three and three quarter turns.
-        let plain = Measured {
-            rise_m: 11.2,
-            sigma_m: 0.3,
-            ..Measured::default()
-        };
-        let turned = |turns| {
-            let measured = Measured {
-                turns: Some(turns),
-                ..plain.clone()
-            };
-            Estimate::new(&Building::default(), &measured)
-                .expect("a height of a building")
-                .probability(3)
-        };
-        assert!(turned(2.75) > 2.0 * turned(3.75));
-        // A straight flight is not evidence.
-        let straight = turned(0.1);
-        assert!(turned(3.75) < straight && straight < turned(2.75));
-    }
-
-    #[test]
-    fn flights_count_floors_of_any_storey_height() {
-        // A staircase with two flights per storey: 11.2 m in eight flights are four storeys of 2.8
-        // m, and in six flights three storeys of 3.7 m.
-        let after = |rise_m, flights| {
-            let measured = Measured {
-                rise_m,
-                sigma_m: 0.4,
-                flights: vec![flights],
-                ..Measured::default()
-            };
-            Estimate::new(&Building::default(), &measured).expect("a height of a building")
-        };
-        assert_eq!(after(11.2, 8).best(), 4);
-        assert_eq!(after(11.2, 8).compare(4).0, FloorMatch::Right);
-        assert_ne!(after(11.2, 8).compare(3).0, FloorMatch::Right);
-        assert_eq!(after(11.2, 6).best(), 3);
-        assert_eq!(after(11.2, 6).compare(3).0, FloorMatch::Right);
-        // One flight per storey: four flights of 2.8 m are not two storeys of 5.6 m.
-        assert_eq!(after(11.2, 4).best(), 4);
-        // One miscounted landing does not outweigh the height.
-        assert_eq!(
-            after(11.2, 7).best(),
-            estimate(&Building::default(), 11.2).best()
-        );
     }
 
     #[test]

@@ -135,18 +135,24 @@ crate::parameters::table! {
         TURNS_SIGMA: f64 = 0.35;
         /// The number of turns below which they are not evidence: a straight flight has no turns.
         TURNS_MIN: f64 = 0.8;
-        /// The likelihood of any number of turns for any number of floors, relative to the right
-        /// one: straight flights, a phone that is turned in the hand. Judgement.
-        TURNS_OTHERWISE: f64 = 0.3;
+        /// The likelihood of any number of turns on one way, relative to the right one: a hand that
+        /// turns the phone. Judgement.
+        TURNS_BY_HAND: f64 = 0.2;
+        /// The likelihood of any number of turns on all ways, relative to the right one: straight
+        /// flights, stairs whose exits lie on different sides. Judgement.
+        TURNS_OTHERWISE: f64 = 0.1;
         /// The shares of staircases with one, two and three flights per storey. Building codes
         /// limit a flight to about 3.7 m, and two flights beside each other need the least floor.
         /// Judgement.
         FLIGHTS_PER_STOREY_SHARES: [f64; 3] = [0.25, 0.65, 0.1];
         /// The standard deviation of the counted number of flights.
         FLIGHTS_SIGMA: f64 = 0.45;
-        /// The likelihood of any number of flights for any number of floors, relative to the right
-        /// one: half-storeys, miscounts. Judgement.
-        FLIGHTS_OTHERWISE: f64 = 0.1;
+        /// The likelihood of any number of flights counted on one way, relative to the right one: a
+        /// pause on a flight, a gust. Judgement.
+        FLIGHTS_MISCOUNTED: f64 = 0.05;
+        /// The likelihood of any number of flights counted on all ways, relative to the right one:
+        /// half-storeys. Judgement.
+        FLIGHTS_OTHERWISE: f64 = 0.05;
         /// The maximum floor of an intermediate stop: beyond any building.
         STOP_FLOORS_MAX: f64 = 200.0;
     }

@@ -124,13 +124,18 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut Evi
     let detected_m = way.and_then(|way| way.detected_m);
     let building = building(ctx, places, elevator_used, (from_ms, to_ms));
     let measured = match rise {
-        Some(rise) => Some(Measured {
-            rise_m: rise.metres,
-            sigma_m: rise.sigma_m,
-            stops_m: stops::heights_m(ctx, places, (from_ms, to_ms), rise),
-            turns: stops::turns(ctx, &climbs(ctx, from_ms, to_ms)).filter(|_| detected_m.is_none()),
-            flights: flights(ctx, (from_ms, to_ms), foot, rise),
-        }),
+        Some(rise) => {
+            let ways = whole_ways(ctx, (from_ms, to_ms), foot, rise);
+            let flights = ways.iter().filter_map(|way| landings::flights(ctx, way));
+            let turns = ways.iter().filter_map(|way| stops::turns(ctx, way));
+            Some(Measured {
+                rise_m: rise.metres,
+                sigma_m: rise.sigma_m,
+                stops_m: stops::heights_m(ctx, places, (from_ms, to_ms), rise),
+                flights: flights.collect(),
+                turns: turns.collect(),
+            })
+        }
         None => measure_by_events(ctx, from_ms, to_ms),
     };
     let estimate = measured
@@ -277,22 +282,23 @@ fn from_street(
     Some(FromStreet { rise, estimate })
 }
 
-/// Counts the flights of stairs on the way to the drop-off and on the way back: one count for each
-/// way whose climbs add up to the whole rise.
-fn flights(
-    ctx: &ScoringContext<'_>,
+/// Returns the climbs of the way to the drop-off and of the way back, of each way whose climbs add up
+/// to the whole rise.
+fn whole_ways<'a>(
+    ctx: &ScoringContext<'a>,
     (from_ms, to_ms): (u32, u32),
     foot: FootPeriod,
     rise: Rise,
-) -> Vec<u16> {
-    let counted = |climbs: &[&Event], rise_m: f32| {
-        let climbed = sum_m(climbs)?;
-        ((climbed - rise_m).abs() <= AGREE_M).then(|| landings::flights(ctx, climbs))?
-    };
+) -> Vec<Vec<&'a Event>> {
     let there = climbs(ctx, from_ms, to_ms);
     let back = climbs(ctx, to_ms.saturating_add(INSTANT_MS), foot.to_ms);
-    let counts = [counted(&there, rise.metres), counted(&back, -rise.metres)];
-    counts.into_iter().flatten().collect()
+    let is_whole = |way: &[&Event], rise_m: f32| {
+        sum_m(way).is_some_and(|climbed_m| (climbed_m - rise_m).abs() <= AGREE_M)
+    };
+    [(there, rise.metres), (back, -rise.metres)]
+        .into_iter()
+        .filter_map(|(way, rise_m)| is_whole(&way, rise_m).then_some(way))
+        .collect()
 }
 
 /// Returns the span from the entrance to the drop-off. If the courier does not go in, it begins on

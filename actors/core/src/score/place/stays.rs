@@ -1,5 +1,6 @@
 //! Finds the stays on foot, and rates how much each looks like the one at the door.
 
+mod gate;
 mod marked;
 mod on_the_way;
 
@@ -7,15 +8,14 @@ use porchlight_schema::event::EventType;
 
 pub(crate) use marked::add_marked;
 
-use super::ascent;
+use super::{MARK_NEAR_MS, ascent};
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
 use crate::score::parameters::place::stays::{
-    DOOR_MS_MIN, ELEVATOR_WAIT_MS, FIDGET_MS, GATE_CONFIDENCE_MIN, LONG_MS, MARKED_MS_MIN,
-    MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M, NEAR_M_MIN, NEAR_SIGMAS, PARKED_AFTER_MS,
-    PARKED_BEFORE_MS, REVERSAL_M, RIDE_EARLY_MS, SAME_FLOOR_M, SEPARATED_MS, STEPS_AWAY_MS,
-    USUAL_MS, WAY_TO_WAIT_MS,
+    DOOR_MS_MIN, ELEVATOR_WAIT_MS, FIDGET_MS, LONG_MS, MARKED_MS_MIN, MARKED_SPAN_MS, MERGED_MS,
+    MERGED_WALK_M, NEAR_M_MIN, NEAR_SIGMAS, PARKED_AFTER_MS, PARKED_BEFORE_MS, REVERSAL_M,
+    RIDE_EARLY_MS, SAME_FLOOR_M, SEPARATED_MS, STEPS_AWAY_MS, USUAL_MS, WAY_TO_WAIT_MS,
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
@@ -76,6 +76,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
                     && ctx
                         .walked_m(last.1, from_ms)
                         .is_some_and(|walked_m| walked_m <= MERGED_WALK_M)
+                    && !gate::is_behind(ctx, from_ms)
                     && is_same_floor(ctx, *last, (from_ms, to_ms)) =>
             {
                 last.1 = last.1.max(to_ms);
@@ -266,14 +267,14 @@ pub(crate) fn rate(ctx: &ScoringContext<'_>, stays: &mut [Stay]) {
     }
     let all = stays.to_vec();
     for stay in stays.iter_mut() {
-        stay.is_passage = !stay.is_marked && is_passage(ctx, stay, &all);
+        stay.is_passage = !gate::has_own_mark(ctx, stay, &all) && is_passage(ctx, stay, &all);
         stay.points = points_of(ctx, stay, &all);
     }
 }
 
 fn has_mark(ctx: &ScoringContext<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> bool) -> bool {
-    let from_ms = stay.from_ms.saturating_sub(super::MARK_NEAR_MS);
-    let to_ms = stay.to_ms.saturating_add(super::MARK_NEAR_MS);
+    let from_ms = stay.from_ms.saturating_sub(MARK_NEAR_MS);
+    let to_ms = stay.to_ms.saturating_add(MARK_NEAR_MS);
     ctx.input
         .marks
         .iter()
@@ -283,10 +284,9 @@ fn has_mark(ctx: &ScoringContext<'_>, stay: &Stay, wanted: impl Fn(MarkName) -> 
 /// Returns whether the stay is a pause at a gate, or ends in an elevator.
 fn is_passage(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
-    let gate = ctx.events(EventType::Gate).any(|event| {
+    let gate = gate::likely(ctx).any(|event| {
         let overlap = overlap_ms(ctx.span_of(event), span);
-        let is_likely = event.confidence.as_probability() >= GATE_CONFIDENCE_MIN;
-        is_likely && overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
+        overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
     (gate && !is_turning_point(ctx, stay, all)) || waits_for_elevator(ctx, stay, all)
 }

@@ -6,7 +6,7 @@ use super::acts::{arrive, leave};
 use super::contract::ERRORS;
 use super::errands::{come, floor, go, house};
 use super::phone::{Error, Phone};
-use super::script::{FULL, Kit};
+use super::script::{FULL, Kit, Script};
 use super::spans;
 use crate::score::MarkName;
 
@@ -181,5 +181,31 @@ fn a_courier_who_paces_before_the_door_stays_there() {
             );
             assert_eq!(score.summary.attempt_cycles, 1, "seed {seed}");
         }
+    }
+}
+
+/// The courier waits a minute at a garden gate until somebody opens, walks a few steps to the door
+/// of the house, and hands the parcel over there, with a tap some seconds after the gate: only the
+/// time at the door counts.
+#[test]
+fn a_wait_at_a_garden_gate_is_not_a_part_of_the_time_at_the_door() {
+    for steps_m in [2.6, 8.0] {
+        let script = Script::new(7)
+            .drive_to(0.0, -25.0)
+            .walk_to(0.0, -steps_m)
+            .wait_at_gate(60)
+            .walk_to(0.0, 0.0)
+            .stay(8)
+            .mark(MarkName::HandedOver)
+            .stay(12)
+            .walk_to(0.0, -25.0)
+            .drive_to(300.0, -25.0);
+        let scored = script.scored();
+        let door_sec = scored.at_door_ms.map(|ms| ms / 1_000);
+        assert!(
+            door_sec.is_some_and(|sec| sec.abs_diff(20) <= 3),
+            "{steps_m} m: {door_sec:?} {:#?}",
+            scored.score.evidence
+        );
     }
 }
