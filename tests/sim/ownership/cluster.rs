@@ -59,6 +59,8 @@ struct Node {
     member: Option<Member>,
     /// Whether the node keeps the shards that it should drain.
     keeps_shards: bool,
+    /// Whether the process was asked to leave.
+    is_leaving: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +134,7 @@ impl Cluster {
                 restart_after_ms: 0,
                 member: None,
                 keeps_shards: false,
+                is_leaving: false,
             })
             .collect();
         let mut cluster = Self {
@@ -250,6 +253,7 @@ impl Cluster {
                 if paused {
                     self.postpone_if_paused(node, Event::Answer(node, life, input));
                 } else {
+                    self.nodes[node].is_leaving |= matches!(input, Input::Leave);
                     self.feed(node, input);
                 }
             }
@@ -297,7 +301,7 @@ impl Cluster {
         let salt = self.chance.draw();
         let one = &mut self.nodes[node];
         one.life += 1;
-        one.paused_until_ms = 0;
+        (one.paused_until_ms, one.is_leaving) = (0, false);
         one.machine = Some(OwnershipMachine::new(one.name.clone(), salt));
         let life = one.life;
         self.after(0, 400, Event::Tick(node, life));
@@ -391,6 +395,9 @@ impl Cluster {
     }
 
     fn ask(&mut self, node: usize, request: StoreRequest) {
+        if matches!(request, StoreRequest::Change(Change::Join { .. })) {
+            assert!(!self.nodes[node].is_leaving, "node {node} joins to leave");
+        }
         let is_change = matches!(request, StoreRequest::Change(_));
         let is_unknown = is_change && self.chance.permille(self.unknown_permille);
         self.next += 1;

@@ -286,11 +286,8 @@ impl OwnershipMachine {
                 Outcome::Applied => ReadMode::Plain,
                 Outcome::Refused | Outcome::Unknown => ReadMode::Serial,
             })),
-            Change::Leave { .. } => {
-                // Refused or unknown: the other nodes notice the missing heartbeat.
-                self.membership = MembershipState::Out;
-                effects.push(Effect::Left);
-            }
+            // Refused or unknown: the other nodes notice the missing heartbeat.
+            Change::Leave { .. } => self.leave(effects),
             Change::Claim {
                 shard,
                 member,
@@ -402,6 +399,10 @@ impl OwnershipMachine {
                     self.drop_all(effects);
                     self.membership = MembershipState::Out;
                     effects.push(Effect::Replaced);
+                } else if row.status == MemberStatus::Gone && self.is_leaving {
+                    // The leave was applied, or another node marked this one in the meantime.
+                    self.drop_all(effects);
+                    self.leave(effects);
                 } else if row.status == MemberStatus::Gone {
                     self.drop_all(effects);
                     self.join(now, effects);
@@ -447,11 +448,14 @@ impl OwnershipMachine {
         self.is_leaving = true;
         match &mut self.membership {
             MembershipState::In(_) => self.heartbeat_due = now,
-            _ => {
-                self.membership = MembershipState::Out;
-                effects.push(Effect::Left);
-            }
+            _ => self.leave(effects),
         }
+    }
+
+    /// Ends the membership.
+    fn leave(&mut self, effects: &mut Vec<Effect>) {
+        self.membership = MembershipState::Out;
+        effects.push(Effect::Left);
     }
 
     /// Drops all shards after the end of the lease, regardless of the store's rows.
