@@ -11,6 +11,10 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::time::{DelayQueue, delay_queue};
 
+/// The longest delay of a key; a longer one fires after it. The queue panics at delays of more than
+/// two years, which follow from a clock that was set back.
+const DELAY_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// A handle to a timer wheel.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
@@ -31,10 +35,11 @@ impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
         Self { arms }
     }
 
-    /// Lets `key` fire after `delay`, which replaces an earlier delay of the key.
+    /// Lets `key` fire after `delay`, or after [`DELAY_MAX`] if that is sooner. It replaces an
+    /// earlier delay of the key.
     pub fn arm(&self, key: K, delay: Duration) {
         // A wheel that has ended belongs to an arbiter that has ended.
-        let _sent = self.arms.send((key, delay));
+        let _sent = self.arms.send((key, delay.min(DELAY_MAX)));
     }
 }
 
@@ -71,8 +76,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_key_fires_once_at_its_last_armed_time() {
+    /// Returns the keys that fire within two days, with their times in seconds.
+    fn fired(delays: &[(char, Duration)]) -> Vec<(char, u64)> {
         let fired = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&fired);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -88,13 +93,36 @@ mod tests {
             let running = tokio::spawn(run(armed, move |key| {
                 log.lock().unwrap().push((key, start.elapsed().as_secs()));
             }));
-            wheel.arm('a', Duration::from_secs(10));
-            wheel.arm('b', Duration::from_secs(20));
-            wheel.arm('a', Duration::from_secs(30));
-            tokio::time::sleep(Duration::from_secs(3600)).await;
+            for &(key, delay) in delays {
+                wheel.arm(key, delay);
+            }
+            tokio::time::sleep(2 * DELAY_MAX).await;
             drop(wheel);
             running.await.unwrap();
         });
-        assert_eq!(*fired.lock().unwrap(), [('b', 20), ('a', 30)]);
+        let fired = fired.lock().unwrap();
+        fired.clone()
+    }
+
+    #[test]
+    fn a_key_fires_once_at_its_last_armed_time() {
+        let delays = [('a', 10), ('b', 20), ('a', 30)];
+        let delays = delays.map(|(key, sec)| (key, Duration::from_secs(sec)));
+        assert_eq!(fired(&delays), [('b', 20), ('a', 30)]);
+    }
+
+    /// The clock was set back by ten years, so that an attempt is due in ten years.
+    #[test]
+    fn a_key_that_is_due_in_years_fires_after_the_longest_delay() {
+        let years = Duration::from_secs(10 * 365 * 24 * 3_600);
+        let delays = [
+            ('a', years),
+            ('b', Duration::MAX),
+            ('c', Duration::from_secs(5)),
+        ];
+        let mut fired = fired(&delays);
+        fired.sort_unstable();
+        let day = DELAY_MAX.as_secs();
+        assert_eq!(fired, [('a', day), ('b', day), ('c', 5)]);
     }
 }
