@@ -20,6 +20,11 @@ use super::tls;
 
 /// Deadline for a lightweight transaction and for a read of single rows.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval of the driver's requests on each idle connection, and the time for their answer. A
+/// database node that lost its power or its network closes no connection. Without these requests
+/// its statements wait for their deadline, longer than a lease lasts.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Deadline for each page of a read of many rows.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Rows per page.
@@ -130,6 +135,8 @@ pub(in crate::cql) async fn connect(options: &CqlOptions) -> Result<Session, Cql
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.nodes)
         .connection_timeout(CONTROL_TIMEOUT)
+        .keepalive_interval(KEEPALIVE_INTERVAL)
+        .keepalive_timeout(KEEPALIVE_TIMEOUT)
         .default_execution_profile_handle(Profiles::new(options.ingest_within).scan)
         .fetch_schema_metadata(true)
         // Tables are created one after the other; the code waits for schema agreement once, at the
