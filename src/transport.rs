@@ -190,6 +190,8 @@ fn http_client(
         .https_only(true)
         .referer(false)
         .tcp_nodelay(true)
+        // A connection may outlive the attempt for which it was opened, if another one became free.
+        .connect_timeout(Duration::from_millis(ATTEMPT_MS_MAX))
         .user_agent(concat!("Porchlight/", env!("CARGO_PKG_VERSION")))
         .pool_idle_timeout(Duration::from_millis(IDLE_MS_MAX))
         .pool_max_idle_per_host(idle_max)
