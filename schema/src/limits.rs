@@ -264,6 +264,8 @@ pub const RECORDER_RUNS_MAX: usize = 64;
 pub const RECORDER_PUSHES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_RECEIVING_MS: i64 = 60_000;
+/// Maximum length of the query and the form of a push: the app sends one position in it.
+pub const PUSH_FORM_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000
 /// positions have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;

@@ -11,7 +11,7 @@ use porchlight_core::recorder::{
 };
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::RecorderId;
-use porchlight_schema::limits::LARGE_BODY_BYTES;
+use porchlight_schema::limits::{LARGE_BODY_BYTES, PUSH_FORM_BYTES_MAX};
 
 use super::super::telemetry::{BodyAccount, not_admitted};
 use porchlight_http::background;
@@ -79,7 +79,7 @@ async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem>
     let push = if matches!(first, Some(b'{' | b'[')) {
         received.parse(traccar::read_json).await?
     } else {
-        let (text, fields) = form(&call, &received.payload);
+        let (text, fields) = form(&call, &received.payload)?;
         traccar::read_form(&text, &fields)
     };
     take(&call, id, push).await.map(|()| answer("{}"))
@@ -107,7 +107,7 @@ async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem
 async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
-    let (text, fields) = form(&call, &received.payload);
+    let (text, fields) = form(&call, &received.payload)?;
     take(&call, id, gpslogger::read(&text, &fields))
         .await
         .map(|()| answer("{}"))
@@ -178,8 +178,15 @@ impl Received {
     }
 }
 
+/// The text of a form, and its fields.
+type Form = (Vec<u8>, Vec<(String, String)>);
+
 /// Returns the fields of the query, then those of the body; and their text.
-fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
+///
+/// # Errors
+///
+/// Returns 413 for a text of more than [`PUSH_FORM_BYTES_MAX`].
+fn form(call: &RequestContext, payload: &[u8]) -> Result<Form, Problem> {
     let mut text = call.http.query_string().as_bytes().to_vec();
     let is_form = call.http.content_type().eq_ignore_ascii_case(FORM) || payload.contains(&b'=');
     if is_form && !payload.is_empty() {
@@ -188,9 +195,13 @@ fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)
         }
         text.extend_from_slice(payload);
     }
+    if text.len() > PUSH_FORM_BYTES_MAX {
+        let sentence = format!("A form must not be longer than {PUSH_FORM_BYTES_MAX} bytes.");
+        return Err(Problem::new(Code::BodyTooLarge, sentence));
+    }
     let fields = web::Query::<Vec<(String, String)>>::from_query(&String::from_utf8_lossy(&text));
     let fields = fields.map(web::Query::into_inner).unwrap_or_default();
-    (text, fields)
+    Ok((text, fields))
 }
 
 /// Records a push. The push is durable when the call returns.

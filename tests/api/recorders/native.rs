@@ -5,7 +5,7 @@ use porchlight_ports::Clock;
 use porchlight_sim::{Delivery, Kind, ParameterSet, Reading, Sample, Scenario};
 use serde_json::{Value, json};
 
-use super::{CreatedRecorder, create, push, show};
+use super::{CreatedRecorder, body, create, push, show};
 use crate::server::{Server, insights, telemetry};
 
 /// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
@@ -317,4 +317,18 @@ async fn position_only_apps_give_the_same_result_as_the_api() {
         server.stop().await;
     }
     of_api.stop().await;
+}
+
+/// A form has one position. A body of thousands of fields would take far more memory than its bytes.
+#[actix::test]
+async fn a_form_that_is_far_longer_than_a_position_is_refused() {
+    let server = Server::start().await;
+    let recorder = create(&server, &body()).await;
+    let form = "lat=51.38&lon=-2.36&timestamp=1763636100".to_owned() + &"&a=1".repeat(5_000);
+    for app in ["traccar", "gpslogger"] {
+        let answer = push(&server, &recorder, app, form.clone()).await;
+        assert_eq!(answer.status, 413, "{app}: {answer:?}");
+        assert_eq!(answer.json["code"], "body_too_large", "{app}");
+    }
+    server.stop().await;
 }

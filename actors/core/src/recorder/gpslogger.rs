@@ -20,7 +20,7 @@ pub fn read(payload: &[u8], fields: &Fields) -> Result<Push, PayloadError> {
     let field = |names: &[&str]| {
         let mut fields = fields.iter();
         fields
-            .find(|(name, _)| names.contains(&name.to_ascii_lowercase().as_str()))
+            .find(|(name, _)| names.iter().any(|known| known.eq_ignore_ascii_case(name)))
             .map(|(_, value)| value.as_str())
     };
     let number = |names: &[&str]| {
