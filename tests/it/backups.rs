@@ -238,3 +238,21 @@ fn the_nightly_backup_lies_where_the_unit_may_write() {
         .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 }
+
+/// The threads for large bodies lower their priority. A filter of system calls that does not permit
+/// it, and kills the process, would end the service at the first large body.
+#[test]
+fn the_unit_permits_the_system_calls_of_the_service() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/porchlight.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let filters = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("SystemCallFilter="));
+    let mut filters = filters.skip_while(|filter| !filter.starts_with('~'));
+    assert!(filters.next().unwrap().contains("@resources"));
+    let permitted: Vec<&str> = filters.flat_map(str::split_whitespace).collect();
+    for call in ["sched_setscheduler", "setpriority"] {
+        assert!(permitted.contains(&call), "{call}: {permitted:?}");
+    }
+    assert_eq!(setting(&unit, "SystemCallErrorNumber"), "EPERM");
+}
