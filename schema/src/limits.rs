@@ -256,7 +256,7 @@ pub const RECORDER_KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
 /// Maximum number of sessions of one recorder whose push numbers are kept. A further session
-/// replaces the oldest.
+/// replaces the oldest. One push opens at most as many.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
 /// Maximum number of the app's recordings within one session whose push numbers are kept.
 pub const RECORDER_RUNS_MAX: usize = 64;

@@ -1,12 +1,13 @@
 //! Tests that a delivery that an app pushes gives the same result as the same delivery sent through
 //! the API: the same events within a second, and the same scores within a hundredth.
 
+use porchlight_core::shares::ShareLimits;
 use porchlight_ports::Clock;
 use porchlight_sim::{Delivery, Kind, ParameterSet, Reading, Sample, Scenario};
 use serde_json::{Value, json};
 
 use super::{CreatedRecorder, body, create, push, show};
-use crate::server::{Server, insights, telemetry};
+use crate::server::{Server, config, insights, telemetry};
 
 /// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
 pub(super) fn begins_ms(server: &Server) -> i64 {
@@ -330,5 +331,28 @@ async fn a_form_that_is_far_longer_than_a_position_is_refused() {
         assert_eq!(answer.status, 413, "{app}: {answer:?}");
         assert_eq!(answer.json["code"], "body_too_large", "{app}");
     }
+    server.stop().await;
+}
+
+/// A session that a push opens counts against the same rate as one that the API starts.
+#[actix::test]
+async fn sessions_of_recorders_count_against_the_rate_of_starts() {
+    let limits = ShareLimits {
+        session_starts_per_sec: 1,
+        ..ShareLimits::default()
+    };
+    let server = Server::with_shares(config(), limits).await;
+    let mut statuses = Vec::new();
+    for _ in 0..6 {
+        let recorder = create(&server, &body()).await;
+        let at_sec = server.clock.now().0 / 1_000;
+        let form = format!("lat=51.38&lon=-2.36&acc=5&timestamp={at_sec}");
+        let answer = push(&server, &recorder, "gpslogger", form).await;
+        if answer.status == 429 {
+            answer.assert_problem(429, "tenant_session_starts");
+        }
+        statuses.push(answer.status);
+    }
+    assert_eq!(statuses, [200, 200, 429, 429, 429, 429]);
     server.stop().await;
 }

@@ -294,6 +294,9 @@ impl RecorderState {
         }
         let rest = begin..push.readings.len();
         self.append(current, push, rest, &mut skipped, &mut plan);
+        if let Some(last) = plan.appends.last_mut() {
+            last.skipped = last.skipped.saturating_add(skipped);
+        }
         for ended_at_ms in ends {
             self.end(ended_at_ms, &mut plan);
         }
@@ -301,7 +304,8 @@ impl RecorderState {
     }
 
     /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
-    /// `None` for a mark that belongs to no session. A reading from before the first session, or
+    /// `None` for a mark that belongs to no session, and for a reading after the sessions that one
+    /// push may open. A reading from before the first session, or
     /// from between two, belongs to the session after it, which counts it as skipped.
     fn session_of(
         &mut self,
@@ -319,9 +323,11 @@ impl RecorderState {
         if let Some(ordinal) = self.find(at_ms) {
             return Some(ordinal);
         }
-        // A mark alone does not open a session, because apps often send it twice.
+        // A mark alone does not open a session, because apps often send it twice. A push that opened
+        // more sessions than are known would leave the first ones without an end.
         let is_mark = matches!(reading.measurement, Measurement::Mark(_));
-        (!is_mark).then(|| self.open(at_ms, push, now, plan))
+        let may_open = !is_mark && plan.openings.len() < RECORDER_SESSIONS_KNOWN_MAX;
+        may_open.then(|| self.open(at_ms, push, now, plan))
     }
 
     /// Ends the session that began before a reading at `at_ms` if the service has ended it because
@@ -430,6 +436,10 @@ impl RecorderState {
             return;
         }
         let Some(session) = ordinal.and_then(|ordinal| self.session_mut(ordinal)) else {
+            let is_measured =
+                |reading: &&Reading| !matches!(reading.measurement, Measurement::Mark(_));
+            let count = readings.iter().filter(is_measured).count();
+            *skipped = skipped.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
             return;
         };
         plan.appends.push(Append {

@@ -133,6 +133,9 @@ impl Service {
     /// Records a push. When this returns, every part of it that a session accepts is durable.
     pub async fn record(&self, id: RecorderId, push: &Push) -> Result<(), RecordError> {
         let idle_ms = self.registry().ports().lifetime.idle_ms;
+        // The ordinal after the newest session whose start counts against the tenant's rate. A
+        // further round opens the same sessions again.
+        let mut counted_below = 0;
         for _ in 0..ATTEMPTS_MAX {
             let now = self.now();
             let recorder = self.recorder(id).await?;
@@ -141,6 +144,10 @@ impl Service {
             self.refresh_newest_end(&mut recorder.state).await?;
             let plan = recorder.state.plan(push, idle_ms, now);
             for &opening in &plan.openings {
+                if opening.ordinal >= counted_below {
+                    self.count_start(recorder.order.tenant)?;
+                    counted_below = opening.ordinal.saturating_add(1);
+                }
                 let (session_id, started_at_ms) = self.open(&recorder, opening).await?;
                 recorder
                     .state
@@ -154,6 +161,13 @@ impl Service {
             }
         }
         Err(StoreError::Overloaded.into())
+    }
+
+    /// Counts the start of a session against the tenant's rate.
+    fn count_start(&self, tenant: Tenant) -> Result<(), RecordError> {
+        let uptime_ms = self.registry().ports().clock.uptime_ms();
+        let counted = self.usage(tenant).start_session(uptime_ms);
+        counted.map_err(|exceeded| RecordError::Busy(exceeded.into()))
     }
 
     /// Updates the state if the service or the customer has ended the newest session of the

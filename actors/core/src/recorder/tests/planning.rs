@@ -195,6 +195,16 @@ fn readings_outside_of_all_sessions_are_counted_as_skipped() {
     }
 }
 
+/// An app repeats an end word after each reading, or somebody tries to open a session for each.
+#[test]
+fn one_push_opens_only_a_few_sessions() {
+    let mut state = RecorderState::default();
+    let times_ms: Vec<i64> = (0..1_000).map(|n| n * 10_000).collect();
+    let ends_ms: Vec<i64> = times_ms.iter().map(|at_ms| at_ms + 5_000).collect();
+    let counts = counts(&mut state, &push(None, &times_ms, &ends_ms));
+    assert_eq!(counts, [(0, 1, 0), (1, 1, 0), (2, 1, 0), (3, 1, 996)]);
+}
+
 #[test]
 fn one_wrong_time_ahead_does_not_move_the_session_into_the_future() {
     let mut state = RecorderState::default();
