@@ -46,9 +46,10 @@ pub(in crate::cql) fn next_timestamp_us() -> i64 {
 /// The kind of a statement, which determines its deadline and whether it may be sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cql) enum Kind {
-    /// A journal write: it has a short deadline and is sent to a second node if the first is slow.
+    /// A journal write: it has a short deadline.
     Ingest,
-    /// A plain write, which is idempotent.
+    /// A plain write, which is idempotent. Like a journal write and a read of few rows, it is sent
+    /// to a second node if the first is slow.
     Write,
     /// A read of few rows.
     Read,
@@ -79,19 +80,21 @@ impl Profiles {
                 .serial_consistency(Some(SerialConsistency::LocalSerial))
                 .request_timeout(Some(timeout))
         };
-        let speculative = SimpleSpeculativeExecutionPolicy {
+        let speculative = |within: Duration| SimpleSpeculativeExecutionPolicy {
             max_retry_count: 1,
-            retry_interval: ingest_within / 4,
+            retry_interval: within / 4,
         };
+        let control_within = CONTROL_TIMEOUT.max(ingest_within);
         Self {
             ingest: profile(ingest_within)
-                .speculative_execution_policy(Some(Arc::new(speculative)))
+                .speculative_execution_policy(Some(Arc::new(speculative(ingest_within))))
                 .build()
                 .into_handle(),
-            control: profile(CONTROL_TIMEOUT.max(ingest_within))
+            control: profile(control_within)
+                .speculative_execution_policy(Some(Arc::new(speculative(control_within))))
                 .build()
                 .into_handle(),
-            lwt: profile(CONTROL_TIMEOUT.max(ingest_within))
+            lwt: profile(control_within)
                 .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
                 .build()
                 .into_handle(),
