@@ -2,6 +2,7 @@
 //! and the insight see the same as if they had been processed immediately.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use porchlight_core::context::SessionContext;
@@ -104,5 +105,24 @@ fn an_actor_reads_many_deferred_batches_without_a_request() {
         tokio::time::sleep(SETTLED).await;
         let snapshot = node.snapshot(id).unwrap();
         assert_eq!(snapshot.next_seq, 256, "once, and then passivated");
+    });
+}
+
+#[test]
+fn an_actor_does_not_read_a_damaged_journal_for_ever() {
+    let mut state = DurableState::new();
+    state.run_node(async |node: Node| {
+        let start = node.begin(0).await;
+        let id = start.session_id;
+        node.send(id, 0, &CORPUS[0].batches[0]).await.unwrap();
+        node.store
+            .has_damaged_journals
+            .store(true, Ordering::Relaxed);
+        assert!(node.service.live(id).await.is_err());
+        tokio::time::sleep(SETTLED).await;
+        let reads = node.store.damaged_reads.load(Ordering::Relaxed);
+        assert!((1..50).contains(&reads), "{reads}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(node.store.damaged_reads.load(Ordering::Relaxed), reads);
     });
 }

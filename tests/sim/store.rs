@@ -8,7 +8,7 @@ mod privacy;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -100,6 +100,10 @@ pub(crate) struct FaultyStore {
     has_no_faults: AtomicBool,
     /// Whether the real store refuses everything from now on.
     broken: AtomicBool,
+    /// Whether the rows of the journals are damaged.
+    pub(crate) has_damaged_journals: AtomicBool,
+    /// The number of reads of a damaged journal.
+    pub(crate) damaged_reads: AtomicU32,
 }
 
 impl FaultyStore {
@@ -116,6 +120,8 @@ impl FaultyStore {
             counts: Mutex::default(),
             has_no_faults: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            has_damaged_journals: AtomicBool::new(false),
+            damaged_reads: AtomicU32::new(0),
         }
     }
 
@@ -209,6 +215,10 @@ impl Journal for FaultyStore {
     }
 
     async fn read(&self, id: SessionId, from: u32, limit: usize) -> StoreResult<Vec<JournalEntry>> {
+        if self.has_damaged_journals.load(Ordering::Relaxed) {
+            self.damaged_reads.fetch_add(1, Ordering::Relaxed);
+            return Err(StoreError::Damaged("a batch".to_owned()));
+        }
         self.call(
             Call::Read,
             Some(id),

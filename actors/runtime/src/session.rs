@@ -121,7 +121,7 @@ impl SessionActor {
                 Ok(None) => ctx.stop(),
                 Err(error) => {
                     store_failed(actor.handle.session_id, "loading a session", &error);
-                    actor.retry_later(ctx, |actor, ctx| actor.activate(ctx));
+                    actor.retry_later(ctx, &error, |actor, ctx| actor.activate(ctx));
                 }
             });
         ctx.wait(loaded);
@@ -160,7 +160,9 @@ impl SessionActor {
                 Ok(page) => actor.on_page(&page, ctx),
                 Err(error) => {
                     store_failed(actor.handle.session_id, "reading the journal", &error);
-                    actor.retry_later(ctx, move |actor, ctx| actor.read(from_seq, ctx));
+                    actor.retry_later(ctx, &error, move |actor, ctx| {
+                        actor.read(from_seq, ctx);
+                    });
                 }
             });
         ctx.wait(read);
@@ -264,7 +266,9 @@ impl SessionActor {
                 }
                 Err(error) => {
                     store_failed(session_id, "recording a gap", &error);
-                    actor.retry_later(ctx, move |actor, ctx| actor.skip_gap(first, last, ctx));
+                    actor.retry_later(ctx, &error, move |actor, ctx| {
+                        actor.skip_gap(first, last, ctx);
+                    });
                 }
             });
         ctx.wait(noted);
@@ -304,14 +308,24 @@ impl SessionActor {
         }));
     }
 
-    /// Retries a store operation after [`STORE_RETRY_DELAY`].
+    /// Retries a failed store operation after [`STORE_RETRY_DELAY`]. The actor stops instead if the
+    /// session has finished, or if its rows are damaged: another attempt would fail in the same
+    /// way, and the actor reads no message between two attempts. The next message starts it again.
     fn retry_later(
         &self,
         ctx: &mut Context<Self>,
+        error: &StoreError,
         retry: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
+        let is_damaged = matches!(error, StoreError::Damaged(_));
         let sleeping = tokio::time::sleep(STORE_RETRY_DELAY).into_actor(self);
-        ctx.wait(sleeping.map(move |(), actor, ctx| retry(actor, ctx)));
+        ctx.wait(sleeping.map(move |(), actor, ctx| {
+            if is_damaged || actor.handle.slot().is_finished {
+                ctx.stop();
+            } else {
+                retry(actor, ctx);
+            }
+        }));
     }
 }
 
