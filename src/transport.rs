@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use metrics::Gauge;
 use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
-use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
+use porchlight_ports::{Answer, MayBegin, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
     ANSWER_HEADERS_MAX, ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX,
     NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX, TENANT_PROBES_MAX,
@@ -35,6 +35,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
+use tokio::task::AbortHandle;
 use tokio::time::timeout_at;
 
 use address::Cidr;
@@ -214,11 +215,22 @@ impl Drop for HttpTransport {
     }
 }
 
+/// Ends a task when its caller stops waiting, after which another node may send the same message.
+struct EndOnDrop(AbortHandle);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 #[async_trait]
 impl Transport for HttpTransport {
-    async fn send(&self, request: OutboundRequest) -> Answer {
+    async fn send_if(&self, request: OutboundRequest, may_begin: MayBegin) -> Answer {
         let inner = Arc::clone(&self.inner);
-        let sending = self.handle.spawn(async move { inner.send(request).await });
+        let sending = async move { inner.send(request, may_begin).await };
+        let sending = self.handle.spawn(sending);
+        let _end = EndOnDrop(sending.abort_handle());
         sending
             .await
             .unwrap_or_else(|_| failure(0, Cause::Internal))
@@ -266,7 +278,7 @@ fn elapsed_ms(since: Instant) -> u32 {
 }
 
 impl Inner {
-    async fn send(&self, request: OutboundRequest) -> Answer {
+    async fn send(&self, request: OutboundRequest, may_begin: MayBegin) -> Answer {
         let (requested, timeout) = (Instant::now(), Duration::from_millis(PERMIT_MS_MAX));
         let Some(_permit) = self.permits.acquire(Some(request.tenant), timeout).await else {
             ResolverMetrics::get().on_refused(PermitPoolKind::Attempts);
@@ -276,6 +288,12 @@ impl Inner {
             };
         };
         let waited_ms = elapsed_ms(requested);
+        if !may_begin() {
+            return Answer {
+                waited_ms,
+                ..failure(0, Cause::Internal)
+            };
+        }
         let begun = Instant::now();
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
         let mut details = AttemptDetails::default();

@@ -166,6 +166,9 @@ pub const EVENTS_COMMENT_MS: u64 = 15_000;
 /// Maximum number of event streams of completed sessions whose past is computed at the same time;
 /// organizations take turns.
 pub const FEEDS_COMPUTED_MAX: usize = 2;
+/// Maximum number of journals that a node reads at the same time for the end of sessions that apps
+/// stop after a timeout without `endedAt`; one of each organization.
+pub const LATE_STOPS_READ_MAX: usize = 4;
 /// Maximum number of open WebSockets of one node.
 pub const NODE_SOCKETS_MAX: usize = 16_384;
 /// Maximum number of open WebSockets of one session: a phone that reconnects leaves some behind.

@@ -248,6 +248,16 @@ impl CqlStore {
         }
     }
 
+    /// Runs a read of many rows, without a deadline. It stops when the caller stops waiting, so that
+    /// the caller's permit covers it to its end.
+    async fn run_while_awaited<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    where
+        F: Future<Output = StoreResult<T>>,
+    {
+        self.inner.check_open()?;
+        work(Arc::clone(&self.inner)).await
+    }
+
     async fn spawn<T, F>(
         &self,
         inner: Arc<Inner>,

@@ -14,10 +14,10 @@ use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
 use porchlight_core::shares::ShareLimits;
-use porchlight_core::webhook::AttemptDetails;
+use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_ports::{
-    Answer as Received, Insights, Journal, OutboundRequest, PeerError, Peers, SealedSecret,
-    SecretSeal, Sessions, SingleNode, Snapshots, Transport, UrlRefused, Wake,
+    Answer as Received, Insights, Journal, MayBegin, OutboundRequest, PeerError, Peers,
+    SealedSecret, SecretSeal, Sessions, SingleNode, Snapshots, Transport, UrlRefused, Wake,
 };
 use porchlight_schema::ids::{EndpointId, SessionId, Shard};
 use porchlight_schema::limits::SHARDS;
@@ -42,19 +42,20 @@ fn secrets(own: &[u8]) -> PeerSecrets {
     PeerSecret::new(own).unwrap().into()
 }
 
-/// Accepts every request, and counts it.
+/// Accepts every request that may begin, and counts it.
 #[derive(Default)]
 struct CountingTransport(AtomicUsize);
 
 #[async_trait]
 impl Transport for CountingTransport {
-    async fn send(&self, _request: OutboundRequest) -> Received {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    async fn send_if(&self, _request: OutboundRequest, may_begin: MayBegin) -> Received {
+        let may = may_begin();
+        self.0.fetch_add(usize::from(may), Ordering::SeqCst);
         Received {
             waited_ms: 0,
             duration_ms: 1,
-            status_code: Some(200),
-            cause: None,
+            status_code: may.then_some(200),
+            cause: (!may).then_some(Cause::Internal),
             response: None,
             certificate_ends_at: None,
             details: AttemptDetails::default(),

@@ -21,6 +21,8 @@ mod deferral;
 #[cfg(test)]
 mod judge;
 #[cfg(test)]
+mod late_stops;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod offline;

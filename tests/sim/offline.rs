@@ -41,7 +41,7 @@ const NO_FAULTS: FaultRates = FaultRates {
     hand_over_doubled: 0,
     hand_over_ms_max: 0,
 };
-const OFFLINE: Duration = Duration::from_secs(40 * 60);
+pub(crate) const OFFLINE: Duration = Duration::from_secs(40 * 60);
 
 #[derive(Debug)]
 struct Counter(AtomicU64);
@@ -190,7 +190,7 @@ impl Node {
             .await
     }
 
-    fn row(&self, id: SessionId) -> SessionRow {
+    pub(crate) fn row(&self, id: SessionId) -> SessionRow {
         block_on(self.store.real.find(id)).unwrap().unwrap()
     }
 

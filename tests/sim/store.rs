@@ -138,6 +138,13 @@ impl FaultyStore {
         self.broken.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of reads of the journal of a session.
+    pub(crate) fn journal_reads(&self, id: SessionId) -> u64 {
+        let counts = self.counts.lock().unwrap();
+        let reads = counts.get(&(Call::Read, subject(id)));
+        reads.copied().unwrap_or(0)
+    }
+
     /// Returns the number of calls of this kind for this subject.
     fn nth(&self, call: Call, subject: u64) -> u64 {
         let mut counts = self.counts.lock().unwrap();

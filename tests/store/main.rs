@@ -11,6 +11,7 @@
     reason = "this binary contains only tests, including the functions without a test attribute"
 )]
 
+mod bulk_retries;
 mod committing;
 mod conformance;
 mod cql;

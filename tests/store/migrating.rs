@@ -19,6 +19,7 @@ use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{MigrateError, migrate};
 use porchlight_world::SystemClock;
+use scylla::client::session_builder::SessionBuilder;
 
 use crate::cql::options;
 use crate::cql_server::CqlServer;
@@ -337,4 +338,46 @@ async fn a_key_that_was_revoked_after_a_run_is_revoked_by_the_next_one() {
     migrate(&from, &to, |_| {}).await.unwrap();
     let moved = to.find_key([3; 32]).await.unwrap();
     assert_eq!(moved.unwrap().revoked_at, Some(T0.plus_ms(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_message_whose_import_failed_is_listed_by_the_next_run() {
+    let (keyspace, folder, tenant) = (CqlServer::fresh_keyspace(), Folder::new(), tenant());
+    let cluster = async || {
+        let to = CqlStore::open(
+            options(keyspace.clone())?,
+            Role::Command,
+            Arc::new(SystemClock),
+        );
+        Some(to.await.unwrap())
+    };
+    let Some(to) = cluster().await else {
+        return;
+    };
+    let from = open(folder.path()).unwrap();
+    put_endpoint(&*from, tenant, true).await;
+    let start = start(tenant, T0);
+    from.start(new_session(&start)).await.unwrap();
+    let nodes = &CqlServer::get().unwrap().nodes;
+    let session = SessionBuilder::new().known_nodes(nodes).build().await;
+    let session = session.unwrap();
+    session.use_keyspace(&keyspace, false).await.unwrap();
+    let alter_outbox = async |change: &str| {
+        let alter = format!("ALTER TABLE outbox {change}");
+        session.query_unpaged(alter, ()).await.unwrap();
+    };
+    // The first run fails when it lists the message.
+    alter_outbox("DROP data").await;
+    let first = migrate(&from, &to, |_| {}).await;
+    assert!(matches!(first, Err(MigrateError::Store(_))), "{first:?}");
+    alter_outbox("ADD data blob").await;
+    let to = cluster().await.unwrap();
+    let done = migrate(&from, &to, |_| {}).await.unwrap();
+    assert_eq!((done.sessions, done.were_there), (1, 0));
+    let endpoint_id = EndpointId::new(TimestampMs(1), 1);
+    let beginning = Some((TimestampMs(i64::MIN), 100));
+    let listing = to.listing(tenant, endpoint_id, beginning, None, None, 0);
+    let ready = listing.await.unwrap().ready.unwrap();
+    let ids: Vec<_> = ready.into_iter().map(|(_, id)| id).collect();
+    assert_eq!(ids, [start.session_id]);
 }

@@ -211,6 +211,25 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
     });
 }
 
+#[test]
+fn a_bulk_retry_of_superseded_deliveries_reads_none() {
+    run(async {
+        let world = World::new();
+        world.store.close().await;
+        let webhooks = world.webhooks.of(world.tenant);
+        let count = async |status| {
+            let filter = DeliveryFilter {
+                status: Some(status),
+                ..DeliveryFilter::default()
+            };
+            webhooks.count_retryable(&filter).await
+        };
+        assert!(count(Failed).await.is_err(), "the store is closed");
+        let superseded = count(Superseded).await.unwrap();
+        assert_eq!((superseded.count, superseded.is_truncated), (0, false));
+    });
+}
+
 /// Damages the stored body of a session's first message, or removes it as a quarantine does.
 async fn lose_body(world: &World, session_id: SessionId, is_removed: bool) {
     let key = messages::key(session_id, 0);

@@ -11,6 +11,7 @@ use porchlight_support::free_address::free_address;
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::receiver::{
     Authority, BODY, HOST, OK, Receiver, Script, Shown, Stream, read_request, request, tenant,
@@ -70,6 +71,43 @@ async fn a_good_receiver_gets_the_request_once_over_one_connection() {
         assert!(request.contains(header), "{header} in {request}");
     }
     assert!(request.ends_with(&BODY.to_lowercase()), "{request}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_may_not_begin_opens_no_connection() {
+    let authority = Authority::new();
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let (transport, request) = (transport(&authority), request(&receiver.url()));
+    let answer = transport.send_if(request, Box::new(|| false)).await;
+    assert_eq!(
+        (answer.cause, answer.status_code),
+        (Some(Cause::Internal), None)
+    );
+    assert_eq!(receiver.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_ends_when_its_caller_stops_waiting() {
+    let (authority, (state, mut seen)) = (Authority::new(), watch::channel("nothing"));
+    let receiver = Receiver::start(&authority, Shown::Good, move |mut stream, _| {
+        let state = state.clone();
+        async move {
+            read_request(&mut stream).await;
+            state.send_replace("a request");
+            let _ended = stream.read(&mut [0]).await;
+            state.send_replace("an end");
+        }
+    })
+    .await;
+    let (transport, request) = (transport(&authority), request(&receiver.url()));
+    tokio::select! {
+        answer = transport.send(request) => panic!("{answer:?}"),
+        state = seen.wait_for(|state| *state == "a request") => drop(state.unwrap()),
+    }
+    // Long before the attempt would time out.
+    let within = Duration::from_millis(ATTEMPT_MS_MAX / 2);
+    let end = tokio::time::timeout(within, seen.wait_for(|state| *state == "an end"));
+    drop(end.await.unwrap().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

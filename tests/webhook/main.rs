@@ -13,6 +13,7 @@ mod examples;
 mod flow;
 mod hostile;
 mod http2;
+mod lost_lease;
 mod measure;
 mod name_server;
 mod process;

@@ -28,7 +28,7 @@ pub use sessions::{
     SessionFilter, SessionOutcome, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome,
     StoredInsight, Unwritten,
 };
-pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
+pub use transport::{Answer, MayBegin, OutboundRequest, Transport, UrlRefused, ends_soon};
 
 use porchlight_schema::time::TimestampMs;
 

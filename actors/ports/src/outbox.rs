@@ -414,7 +414,8 @@ pub trait Outbox: Send + Sync {
     ) -> StoreResult<RetryOutcome>;
 
     /// Returns the first `limit` messages after `after` that match the filter and may be retried,
-    /// oldest first; fewer only at the end of the list.
+    /// oldest first; fewer only at the end of the list. Many rows may be read; when the caller stops
+    /// waiting, the read ends.
     async fn retryable(
         &self,
         tenant: Tenant,

@@ -82,12 +82,21 @@ pub enum UrlRefused {
     Unavailable,
 }
 
+/// Returns whether a request that has waited for its permit may still be sent.
+pub type MayBegin = Box<dyn FnOnce() -> bool + Send>;
+
 /// Sends requests to webhooks.
 #[async_trait]
 pub trait Transport: Send + Sync {
     /// Sends a request once, and returns the result within
-    /// [`porchlight_schema::limits::ATTEMPT_MS_MAX`].
-    async fn send(&self, request: OutboundRequest) -> Answer;
+    /// [`porchlight_schema::limits::ATTEMPT_MS_MAX`] after the wait for a permit.
+    async fn send(&self, request: OutboundRequest) -> Answer {
+        self.send_if(request, Box::new(|| true)).await
+    }
+
+    /// Sends a request like [`Self::send`], if `may_begin` returns `true` once the request has its
+    /// permit; the cause is `internal` otherwise. The request ends when the caller stops waiting.
+    async fn send_if(&self, request: OutboundRequest, may_begin: MayBegin) -> Answer;
 
     /// Checks whether a URL may be registered: its form, its addresses, and its certificate if the
     /// host answers within [`porchlight_schema::limits::PROBE_MS_MAX`]. It sends no request.

@@ -22,7 +22,9 @@ use porchlight_ports::{
 };
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, LISTS_DECODED_AT_ONCE_MAX};
+use porchlight_schema::limits::{
+    FEEDS_COMPUTED_MAX, LATE_STOPS_READ_MAX, LISTS_DECODED_AT_ONCE_MAX,
+};
 use porchlight_schema::session::{Address, Device, Pod, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -179,6 +181,8 @@ pub struct Service {
     outcome_reads: Turns,
     /// The turns of organizations for which the past of an event stream is computed.
     feeds: Turns,
+    /// The turns of organizations for which the end of a late stop is read from a journal.
+    late_stops: Turns,
 }
 
 impl Service {
@@ -208,6 +212,8 @@ impl Service {
             // The share of lists bounds how many reads of an organization wait.
             outcome_reads: Turns::new(LISTS_DECODED_AT_ONCE_MAX, usize::MAX),
             feeds: Turns::new(FEEDS_COMPUTED_MAX, usize::MAX),
+            // The share of requests bounds how many stops of an organization wait.
+            late_stops: Turns::new(LATE_STOPS_READ_MAX, usize::MAX),
         }
     }
 

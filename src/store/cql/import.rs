@@ -249,14 +249,15 @@ impl Inner {
             let values = (shard, bucket, key.as_slice(), self.row_ttls.live);
             self.db.write(&statements.live_put, values).await?;
         }
-        let data = encode(&record)?;
-        let values = (key.as_slice(), data.as_slice(), ttl);
-        self.db.write(&statements.session_put, values).await?;
         for (endpoint_id, kind, at, row) in queued {
             let body_key = (session_id, row.queued.number);
             self.put_outbox(endpoint_id, kind, at, row.queued.id, &body_key)
                 .await?;
         }
+        // The session's row comes last: the next run skips a session that has one.
+        let data = encode(&record)?;
+        let values = (key.as_slice(), data.as_slice(), ttl);
+        self.db.write(&statements.session_put, values).await?;
         Ok(())
     }
 

@@ -134,9 +134,19 @@ impl<E: Engine> Outbox for LocalStore<E> {
         limit: usize,
         after: Option<MessageId>,
     ) -> StoreResult<Vec<DeliveryRow>> {
-        let filter = filter.clone();
-        self.read_rows(move |read| deliveries::retryable(read, tenant, &filter, limit, after))
-            .await
+        let (mut chosen, mut after) = (Vec::new(), after);
+        // When the caller stops waiting, the read ends with the present page.
+        loop {
+            let (filter, wanted) = (filter.clone(), limit - chosen.len());
+            let page = self
+                .read_rows(move |read| deliveries::retryable(read, tenant, &filter, wanted, after))
+                .await?;
+            chosen.extend(page.rows);
+            after = page.next;
+            if after.is_none() || chosen.len() >= limit {
+                return Ok(chosen);
+            }
+        }
     }
 
     async fn request_retries(

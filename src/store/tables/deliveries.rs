@@ -250,19 +250,20 @@ pub fn request_retry(
     }
 }
 
-/// Returns the deliveries that a bulk retry may select. See
-/// [`porchlight_ports::Outbox::retryable`].
+/// Returns the next deliveries that a bulk retry may select. See
+/// [`porchlight_ports::Outbox::retryable`]. A page may contain fewer than `limit` and not be the
+/// last, because the number of examined rows is bounded.
 pub fn retryable(
     read: &dyn Read,
     tenant: Tenant,
     filter: &DeliveryFilter,
     limit: usize,
     after: Option<MessageId>,
-) -> StoreResult<Vec<DeliveryRow>> {
+) -> StoreResult<Page<DeliveryRow, MessageId>> {
     let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
-    let mut chosen = Vec::new();
+    let mut rows = Vec::new();
     if current.is_none() {
-        return Ok(chosen);
+        return Ok(Page { rows, next: None });
     }
     let mut range = range(tenant, filter);
     if let Some(after) = after {
@@ -270,13 +271,13 @@ pub fn retryable(
         range = range.after(&key);
     }
     let scan = Scan::state(range, STEP_ROWS);
-    scan_rows(read, tenant, filter, scan, usize::MAX, &mut |row| {
+    let next = scan_rows(read, tenant, filter, scan, EXAMINED_ROWS_MAX, &mut |row| {
         if row.may_be_retried(current) {
-            chosen.push(row);
+            rows.push(row);
         }
-        chosen.len() < limit
+        rows.len() < limit
     })?;
-    Ok(chosen)
+    Ok(Page { rows, next })
 }
 
 /// Requests retries of all these messages in one step. Returns their number.

@@ -235,18 +235,17 @@ impl Service {
         now: TimestampMs,
     ) -> Result<SessionRow, StopError> {
         let session_id = row.start.session_id;
-        let ended_at = match command.ended_at {
-            Some(ended_at) => ended_at,
-            None => {
-                let last = self.last_sample_at(&row.start).await?;
-                let latest = now.plus_ms(CLOCK_AHEAD_MS_MAX);
-                last.map_or(timeout.ended_at, |last| last.min(latest))
-            }
-        };
-        check_ended_at(&row.start, ended_at, now)?;
+        if let Some(ended_at) = command.ended_at {
+            check_ended_at(&row.start, ended_at, now)?;
+        }
+        // A PoD that is refused must not cost a read of the journal.
         if let Some(pod) = &command.pod {
             self.check_late_pod(row, pod).await?;
         }
+        let ended_at = match command.ended_at {
+            Some(ended_at) => ended_at,
+            None => self.end_of_samples(&row.start, timeout, now).await?,
+        };
         let end = SessionEnd {
             ended_at,
             completed_at: timeout.completed_at,
@@ -272,6 +271,28 @@ impl Service {
             start: row.start.clone(),
             end: Some(outcome.end),
         })
+    }
+
+    /// Returns the end of a session that the service ended at `timeout` and that the app stops
+    /// without a time: its last sample, or the timeout if it has none.
+    async fn end_of_samples(
+        &self,
+        start: &SessionStart,
+        timeout: &SessionEnd,
+        now: TimestampMs,
+    ) -> StoreResult<TimestampMs> {
+        let turn = self.late_stops.take(start.tenant.organization_id);
+        let _turn = turn.await.map_err(StoreError::unavailable)?;
+        let stored = self.find(start.session_id).await?;
+        let end = stored.and_then(|row| row.end);
+        // If another stop came first, its end counts, and the journal need not be read again.
+        let last = match end.is_none_or(|end| end.is_replaced_by_stop_at(now)) {
+            true => self.last_sample_at(start).await?,
+            false => None,
+        };
+        let ended_at = last.unwrap_or(timeout.ended_at);
+        let latest = now.plus_ms(CLOCK_AHEAD_MS_MAX);
+        Ok(ended_at.min(latest).max(start.started_at))
     }
 
     /// Returns the time of a session's last sample by the phone's clock, or `None` if it has no

@@ -87,7 +87,7 @@ async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult
 
 /// Makes one attempt. If this service itself fails, the cause is `internal`.
 pub(super) async fn attempt_once(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     signer: Option<Arc<EndpointSigner>>,
     message: Queued,
     attempt: u32,
@@ -130,12 +130,11 @@ pub(super) async fn attempt_once(
     let Ok(request) = signer.sign(&outgoing, at) else {
         return internal_fault();
     };
-    // A process that was suspended and resumes here may have lost the tenant long ago.
-    if !inner.may_send(tenant) {
-        return internal_fault();
-    }
     let url = Arc::clone(&request.url);
-    let answer = inner.transport.send(request).await;
+    let owner = Arc::clone(inner);
+    // A process that was suspended, or waited for the permit, may have lost the tenant long ago.
+    let may_begin = Box::new(move || owner.may_send(tenant));
+    let answer = inner.transport.send_if(request, may_begin).await;
     let report = AttemptResult {
         at: at.plus_ms(i64::from(answer.waited_ms)),
         duration_ms: answer.duration_ms,

@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 
 use porchlight_core::webhook::Queued;
 use porchlight_ports::{
-    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Endpoint, Page, RetryOutcome,
-    StoreResult,
+    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Page,
+    RetryOutcome, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{PAGE_ROWS_MAX, RETRY_BY_FILTER_MAX};
@@ -207,6 +207,10 @@ impl TenantWebhooks<'_> {
     /// sessions, and whether it leaves out others because there are too many.
     async fn retryable(&self, filter: &DeliveryFilter) -> StoreResult<(Vec<DeliveryRow>, bool)> {
         let (mut chosen, mut after, mut is_end) = (Vec::new(), None, false);
+        // A store would examine all deliveries to find none that may be retried.
+        if filter.status == Some(DeliveryStatus::Superseded) {
+            return Ok((chosen, false));
+        }
         while !is_end && chosen.len() <= RETRY_BY_FILTER_MAX {
             // One more than may be selected shows whether there are others.
             let wanted = RETRY_BY_FILTER_MAX + 1 - chosen.len();

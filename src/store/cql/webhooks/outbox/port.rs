@@ -336,9 +336,8 @@ impl Outbox for CqlStore {
         limit: usize,
         after: Option<MessageId>,
     ) -> StoreResult<Vec<DeliveryRow>> {
-        let filter = filter.clone();
-        self.run_without_deadline(|inner| async move {
-            inner.retryable(tenant, &filter, limit, after).await
+        self.run_while_awaited(|inner| async move {
+            inner.retryable(tenant, filter, limit, after).await
         })
         .await
     }
