@@ -5,6 +5,7 @@ mod journal;
 pub mod messages;
 pub mod privacy;
 pub mod registry;
+mod rounds;
 pub mod scoring;
 pub mod service;
 pub mod session;
