@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod audit;
+mod contained;
 mod journal;
 pub mod messages;
 pub mod privacy;

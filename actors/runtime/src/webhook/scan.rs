@@ -1,11 +1,12 @@
 //! The periodic work of all webhooks: a scan of the store, and the age of the oldest message.
 
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use porchlight_observe::chain;
+use porchlight_observe::restarts::Restarts;
 use porchlight_observe::webhook::WebhookMetrics;
+use porchlight_observe::{Task, chain};
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 
 use super::Inner;
@@ -18,31 +19,37 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Scans the store for lost wakes and for retries that are soon due, until the process drains.
 pub(super) async fn scan(inner: Weak<Inner>) {
+    let mut restarts = Restarts::new(Task::WebhookScan);
     loop {
         {
             let Some(inner) = inner.upgrade() else { return };
             if inner.is_draining() {
                 return;
             }
-            let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
-            match inner.outbox.work(inner.own(), until).await {
-                Ok(work) => {
-                    for work in work {
-                        inner.wake(work.tenant, None);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(error = chain(&error), "the outboxes could not be scanned")
-                }
-            }
-            match inner.outbox.depth(inner.clock.now()).await {
-                Ok(depth) => WebhookMetrics::get().set_depth(&depth),
-                Err(error) => {
-                    tracing::warn!(error = chain(&error), "the outboxes could not be counted")
-                }
-            }
+            // The next scan repeats one that panicked.
+            let _scanned = restarts.run(scan_once(&inner)).await;
         }
         tokio::time::sleep(SCAN_INTERVAL).await;
+    }
+}
+
+async fn scan_once(inner: &Arc<Inner>) {
+    let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
+    match inner.outbox.work(inner.own(), until).await {
+        Ok(work) => {
+            for work in work {
+                inner.wake(work.tenant, None);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(error = chain(&error), "the outboxes could not be scanned")
+        }
+    }
+    match inner.outbox.depth(inner.clock.now()).await {
+        Ok(depth) => WebhookMetrics::get().set_depth(&depth),
+        Err(error) => {
+            tracing::warn!(error = chain(&error), "the outboxes could not be counted")
+        }
     }
 }
 
