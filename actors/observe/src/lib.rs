@@ -67,6 +67,8 @@ label! {
         AuditWriter = "audit writer",
         /// The search for webhook messages that are due.
         WebhookScan = "webhook scan",
+        /// The count of waiting webhook messages.
+        WebhookCount = "webhook count",
         /// The deletion of data that is older than its retention.
         Retention = "retention",
         /// The check that no other process serves from the keyspace.

@@ -1,4 +1,5 @@
-//! The periodic work of all webhooks: a scan of the store, and the age of the oldest message.
+//! The periodic work of all webhooks: a scan of the store, the numbers of waiting messages, and the
+//! age of the oldest one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -12,7 +13,8 @@ use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use super::Inner;
 use super::presence::NO_MESSAGE_DUE;
 
-/// The interval at which the store is scanned for lost wakes and for retries that are soon due.
+/// The interval at which the store is scanned for lost wakes and for retries that are soon due, and
+/// at which waiting messages are counted.
 const SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which the age of the oldest message is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -45,6 +47,26 @@ async fn scan_once(inner: &Arc<Inner>) {
             tracing::warn!(error = chain(&error), "the outboxes could not be scanned")
         }
     }
+}
+
+/// Reports the numbers of waiting messages until the process drains. With long backlogs a count
+/// takes minutes, and the scan must not wait for it.
+pub(super) async fn report_depth(inner: Weak<Inner>) {
+    let mut restarts = Restarts::new(Task::WebhookCount);
+    loop {
+        {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.is_draining() {
+                return;
+            }
+            // The next count repeats one that panicked.
+            let _counted = restarts.run(count_once(&inner)).await;
+        }
+        tokio::time::sleep(SCAN_INTERVAL).await;
+    }
+}
+
+async fn count_once(inner: &Inner) {
     match inner.outbox.depth(inner.clock.now()).await {
         Ok(depth) => WebhookMetrics::get().set_depth(&depth),
         Err(error) => {
@@ -65,3 +87,6 @@ pub(super) async fn report_oldest(inner: Weak<Inner>) {
         gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
     }
 }
+
+#[cfg(test)]
+mod tests;
