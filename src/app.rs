@@ -51,6 +51,8 @@ const EXIT_STORE_FATAL: i32 = 70;
 /// The exit code when another process serves from the keyspace: a restart would displace that
 /// process.
 const EXIT_REPLACED: i32 = 71;
+/// The exit code when the thread that renews a node's lease panicked: a restart joins again.
+const EXIT_OWNERSHIP_PANICKED: i32 = 72;
 
 /// The event that stops the service.
 #[derive(Debug)]
@@ -188,7 +190,8 @@ impl App {
             },
         })?;
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
-            node.join(nodes, &service, &webhooks, exit_replaced).await?;
+            let joining = node.join(nodes, &service, &webhooks, exit_replaced, exit_panicked);
+            joining.await?;
         }
         Ok(Self {
             service,
@@ -262,6 +265,11 @@ impl App {
 fn exit_replaced() {
     tracing::error!("another process has this node's name");
     std::process::exit(EXIT_REPLACED);
+}
+
+/// Ends the process of a node whose lease nothing renews any more, so that it starts again.
+fn exit_panicked() {
+    std::process::exit(EXIT_OWNERSHIP_PANICKED);
 }
 
 /// Opens the store; durable batches are passed to the service once it exists.

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use porchlight_actors::service::{Service, Swept};
 use porchlight_core::retention::{ClockDisagrees, RetentionGuard, SweepSchedule, sessions_max};
-use porchlight_observe::chain;
+use porchlight_observe::restarts::Restarts;
 use porchlight_observe::store::{ClockState, StoreMetrics};
+use porchlight_observe::{Task, chain};
 use porchlight_ports::{Clock, StoreResult};
 use porchlight_schema::limits::SWEEP_COUNTED_SESSIONS_MAX;
 use porchlight_store::EmbeddedStore;
@@ -102,23 +103,25 @@ impl Sweeper {
     }
 
     /// Sweeps periodically and never returns. Rows that must not expire are renewed soon after the
-    /// start too, so that a process that is often started again renews them.
+    /// start too, so that a process that is often started again renews them. A step that panics is
+    /// repeated when it is due again.
     pub async fn run(self) {
+        let mut restarts = Restarts::new(Task::Retention);
         tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
-        self.finish_removals().await;
-        self.renew().await;
+        let _finished = restarts.run(self.finish_removals()).await;
+        let _renewed = restarts.run(self.renew()).await;
         let checks_per_sweep = SWEEP_INTERVAL.as_secs() / CLOCK_CHECK_INTERVAL.as_secs();
         let mut schedule = SweepSchedule::new(checks_per_sweep);
         loop {
             tokio::time::sleep(CLOCK_CHECK_INTERVAL).await;
             let due = schedule.on_check(self.may_delete());
-            self.finish_removals().await;
+            let _finished = restarts.run(self.finish_removals()).await;
             if due.renews {
-                self.renew().await;
+                let _renewed = restarts.run(self.renew()).await;
             }
             // The work before the sweep may have taken an hour.
             if due.sweeps && self.may_delete() {
-                self.sweep().await;
+                let _swept = restarts.run(self.sweep()).await;
             }
         }
     }

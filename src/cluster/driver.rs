@@ -12,8 +12,9 @@ use porchlight_core::ownership::{
     NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
 };
 use porchlight_core::session::reconcile::reconciles_all;
-use porchlight_observe::chain;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
+use porchlight_observe::restarts::{Restarts, run_thread};
+use porchlight_observe::{Task, chain};
 use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -61,12 +62,16 @@ pub struct DriverParts {
 }
 
 impl Driver {
-    /// Starts the driver. The node joins and receives shards a few seconds later.
+    /// Starts the driver. The node joins and receives shards a few seconds later. `on_panicked` is
+    /// called if the driver panics: nothing renews the node's lease then.
     ///
     /// # Errors
     ///
     /// Returns an error if the thread cannot be started.
-    pub fn start(parts: DriverParts) -> std::io::Result<Self> {
+    pub fn start(
+        parts: DriverParts,
+        on_panicked: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
@@ -80,7 +85,10 @@ impl Driver {
         let running = RunningDriver::new(parts, inputs, left_sender);
         std::thread::Builder::new()
             .name("ownership".into())
-            .spawn(move || runtime.block_on(running.run(received)))?;
+            .spawn(move || {
+                let work = || runtime.block_on(running.run(received));
+                run_thread(Task::Ownership, work, on_panicked);
+            })?;
         Ok(Self {
             leave,
             left: Some(left),
@@ -344,7 +352,9 @@ impl RunningDriver {
     fn drain(&self, shard: Shard, generation: u64) {
         let (workload, inputs) = (Arc::clone(&self.workload), self.inputs.clone());
         tokio::spawn(async move {
-            workload.drain(ShardSet::from_iter([shard])).await;
+            let mut restarts = Restarts::new(Task::ShardDrain);
+            let shards = ShardSet::from_iter([shard]);
+            while restarts.run(workload.drain(shards)).await.is_none() {}
             ClusterMetrics::get().on_moved(ShardMove::Given, 1);
             let _sent = inputs.send(Input::Drained(shard, generation));
         });
@@ -404,24 +414,25 @@ async fn start_claimed(
         // Later claims do not wait for this step.
         tokio::spawn(async move {
             let began = std::time::Instant::now();
-            match workload.start(shards).await {
-                Ok(sessions) => {
+            let mut restarts = Restarts::new(Task::ShardStart);
+            match restarts.run(workload.start(shards)).await {
+                Some(Ok(sessions)) => {
                     let metrics = ClusterMetrics::get();
                     metrics.failover.record(began.elapsed().as_secs_f64());
                     metrics.sessions_taken.increment(sessions as u64);
                     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");
+                    return;
                 }
-                Err(error) => {
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        shards = shards.len(),
-                        "shards cannot be acquired yet"
-                    );
-                    tokio::time::sleep(RETRY_DELAY).await;
-                    shards.iter().for_each(|shard| claimed.add(shard));
-                }
+                Some(Err(error)) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    shards = shards.len(),
+                    "shards cannot be acquired yet"
+                ),
+                None => {}
             }
+            tokio::time::sleep(RETRY_DELAY).await;
+            shards.iter().for_each(|shard| claimed.add(shard));
         });
     }
 }
@@ -429,6 +440,7 @@ async fn start_claimed(
 /// Periodically reconciles this node's shards with the store, a group at a time. A group that fails
 /// is reconciled in the next round, and does not hold up the others.
 async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<ShardWorkload>) {
+    let mut restarts = Restarts::new(Task::ShardReconcile);
     for round in 1_u64.. {
         tokio::time::sleep(RECONCILE_INTERVAL).await;
         let scope = match reconciles_all(round) {
@@ -443,7 +455,8 @@ async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<ShardWorkload>
             if owned.is_empty() {
                 continue;
             }
-            if let Err(error) = workload.reconcile(owned, scope).await {
+            let reconciled = restarts.run(workload.reconcile(owned, scope)).await;
+            if let Some(Err(error)) = reconciled {
                 let shards = owned.len();
                 tracing::warn!(
                     error = format!("{error:#}"),

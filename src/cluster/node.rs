@@ -60,7 +60,7 @@ impl Node {
     }
 
     /// Listens for the other nodes, then joins the cluster. `on_replaced` is called when another
-    /// process takes this node's name.
+    /// process takes this node's name, and `on_panicked` when nothing renews its lease any more.
     ///
     /// # Errors
     ///
@@ -71,13 +71,14 @@ impl Node {
         service: &Service,
         webhooks: &Webhooks,
         on_replaced: impl FnOnce() + Send + 'static,
+        on_panicked: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
         // Binding comes first: the process that holds the address is the only one with this name.
         let client = Arc::clone(&self.client);
         let server =
             PeerServer::start(&self.listens_at, client, service.clone(), webhooks.clone()).await?;
         let client = Arc::clone(&self.client);
-        let driver = Driver::start(DriverParts {
+        let parts = DriverParts {
             store: nodes,
             view: Arc::clone(&self.view),
             workload: Arc::new(ShardWorkload {
@@ -88,7 +89,8 @@ impl Node {
             on_replaced: Box::new(on_replaced),
             salt: SystemEntropy.random() as u64,
             clock: Arc::new(SystemClock),
-        });
+        };
+        let driver = Driver::start(parts, on_panicked);
         let driver = driver.context("the ownership thread cannot be started")?;
         self.joined = Some((server, driver));
         Ok(())

@@ -4,13 +4,12 @@
 //! The real store has its own threads. A call is executed while the runtime's one thread stands
 //! still, so that virtual time does not advance meanwhile and a seed always runs the same way.
 
+mod block_on;
 mod privacy;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,6 +27,8 @@ use porchlight_schema::review::Review;
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
+
+pub(crate) use block_on::block_on;
 
 use crate::chance::Chance;
 use crate::plan::FaultRates;
@@ -58,25 +59,6 @@ enum Call {
     Other,
 }
 
-/// Executes a call immediately. The thread waits for the store's own threads.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    // Without `unconstrained` a task that has used up its budget would wait for itself.
-    let mut future = pin!(tokio::task::unconstrained(future));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
 /// Returns the name of a session in the streams of chance.
 pub(crate) fn subject(session_id: SessionId) -> u64 {
     u128::from_be_bytes(session_id.to_bytes()) as u64
@@ -102,8 +84,6 @@ pub(crate) struct FaultyStore {
     broken: AtomicBool,
     /// Whether the rows of the journals are damaged.
     pub(crate) has_damaged_journals: AtomicBool,
-    /// The number of reads of a damaged journal.
-    pub(crate) damaged_reads: AtomicU32,
 }
 
 impl FaultyStore {
@@ -121,7 +101,6 @@ impl FaultyStore {
             has_no_faults: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             has_damaged_journals: AtomicBool::new(false),
-            damaged_reads: AtomicU32::new(0),
         }
     }
 
@@ -223,7 +202,7 @@ impl Journal for FaultyStore {
 
     async fn read(&self, id: SessionId, from: u32, limit: usize) -> StoreResult<Vec<JournalEntry>> {
         if self.has_damaged_journals.load(Ordering::Relaxed) {
-            self.damaged_reads.fetch_add(1, Ordering::Relaxed);
+            self.nth(Call::Read, subject(id));
             return Err(StoreError::Damaged("a batch".to_owned()));
         }
         self.call(

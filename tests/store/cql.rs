@@ -4,6 +4,7 @@ mod alone;
 mod bounded;
 mod costs;
 mod damage;
+mod deliveries;
 mod doubts;
 mod marks;
 mod nodes;

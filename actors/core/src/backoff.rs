@@ -35,6 +35,15 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         Duration::from_millis(self.first_ms.saturating_mul(factor).min(self.max_ms))
     }
+
+    /// Records a failure that another writer has caused, and returns a pause between half of the
+    /// usual one and all of it. `random` is any number: writers with different numbers do not
+    /// collide again.
+    pub fn on_collision(&mut self, random: u64) -> Duration {
+        let half = self.on_failure() / 2;
+        let half_us = u64::try_from(half.as_micros()).unwrap_or(u64::MAX - 1);
+        half + Duration::from_micros(random % (half_us + 1))
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +58,19 @@ mod tests {
             assert_eq!(backoff.on_failure(), Duration::from_millis(ms));
             assert_eq!(backoff.failures(), failures);
         }
+    }
+
+    #[test]
+    fn the_pause_after_a_collision_is_between_half_of_the_usual_one_and_all_of_it() {
+        let pause_us = |random| Backoff::new(200, 5_000).on_collision(random).as_micros();
+        assert_eq!(pause_us(0), 100_000);
+        assert_eq!(pause_us(1), 100_001);
+        assert_eq!(pause_us(100_000), 200_000);
+        assert!((100_000..=200_000).contains(&pause_us(u64::MAX)));
+        let mut backoff = Backoff::new(200, 5_000);
+        assert_eq!(backoff.on_failure(), Duration::from_millis(200));
+        assert_eq!(backoff.on_collision(0), Duration::from_millis(200));
+        assert_eq!(backoff.failures(), 2);
     }
 
     #[test]

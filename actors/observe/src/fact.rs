@@ -8,7 +8,7 @@ use porchlight_schema::session::EndReason;
 use super::quarantine::{self, Damaged, Quarantined};
 use super::request::{self, RequestName};
 use super::store::StoreMetrics;
-use super::{ActorKind, InsightOutcome, Metrics, ReplayCheck, SessionEnded};
+use super::{ActorKind, InsightOutcome, Metrics, ReplayCheck, SessionEnded, Task};
 
 /// A fact that an operator may want to know.
 #[derive(Debug)]
@@ -49,6 +49,13 @@ pub enum Fact<'a> {
         seq: Option<u32>,
         /// Number of restarts within the supervision window.
         restarts: u32,
+    },
+    /// A task that runs as long as the process panicked.
+    TaskPanicked {
+        /// The task.
+        task: Task,
+        /// Number of panics since the task last ran without one for some time.
+        panics: u32,
     },
     /// A batch is left out of its session permanently.
     BatchQuarantined {
@@ -117,6 +124,16 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+fn on_ended(request_id: Option<&str>, session_id: SessionId, reason: EndReason) {
+    let reason = ended_as(reason);
+    Metrics::get().on_session_ended(reason);
+    tracing::info!(request_id, session = %session_id, reason = reason.as_str(), "session ended");
+}
+
+fn on_task_panicked(task: Task, panics: u32) {
+    tracing::error!(task = task.as_str(), panics, "task panicked");
+}
+
 fn on_replay_check(session_id: SessionId, check: ReplayCheck) {
     Metrics::get().on_replay_check(check);
     if check == ReplayCheck::Different {
@@ -149,11 +166,7 @@ impl Fact<'_> {
                 metrics.sessions_started.increment(1);
                 tracing::info!(request_id, session = %session_id, "session started");
             }
-            Fact::SessionEnded { session_id, reason } => {
-                let reason = ended_as(reason);
-                metrics.on_session_ended(reason);
-                tracing::info!(request_id, session = %session_id, reason = reason.as_str(), "session ended");
-            }
+            Fact::SessionEnded { session_id, reason } => on_ended(request_id, session_id, reason),
             Fact::StoppedAfterTimeout { session_id } => {
                 tracing::info!(request_id, session = %session_id, "session stopped after it had timed out");
             }
@@ -174,6 +187,7 @@ impl Fact<'_> {
                 metrics.actor(actor).restarts.increment(1);
                 tracing::error!(request_id, actor = actor.as_str(), session = %session_id, seq, restarts, "actor panicked");
             }
+            Fact::TaskPanicked { task, panics } => on_task_panicked(task, panics),
             Fact::BatchQuarantined { session_id, seq } => {
                 metrics.quarantined.increment(1);
                 quarantine::keep(Quarantined { session_id, seq });

@@ -32,6 +32,7 @@ pub mod privacy;
 pub mod quarantine;
 pub mod request;
 pub mod resolver;
+pub mod restarts;
 pub mod runtime;
 pub mod shares;
 pub mod store;
@@ -54,6 +55,32 @@ label! {
         Scoring = "scoring",
         /// One tenant's webhooks.
         Webhook = "webhook",
+    }
+}
+
+label! {
+    /// A task that runs as long as the process.
+    Task {
+        /// The timers of sessions or webhooks on one thread.
+        TimerWheel = "timer wheel",
+        /// The writer of the audit log.
+        AuditWriter = "audit writer",
+        /// The search for webhook messages that are due.
+        WebhookScan = "webhook scan",
+        /// The count of waiting webhook messages.
+        WebhookCount = "webhook count",
+        /// The deletion of data that is older than its retention.
+        Retention = "retention",
+        /// The check that no other process serves from the keyspace.
+        ServingWatch = "serving watch",
+        /// The start of the work of claimed shards.
+        ShardStart = "shard start",
+        /// The end of the work of shards that the node gives away.
+        ShardDrain = "shard drain",
+        /// The comparison of the node's shards with the store.
+        ShardReconcile = "shard reconcile",
+        /// The thread that renews this node's lease and moves shards.
+        Ownership = "ownership",
     }
 }
 

@@ -17,6 +17,7 @@ use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::sync::Mutex;
 
+use crate::rounds::Rounds;
 use crate::stored::encode;
 use changes::Stored;
 
@@ -185,8 +186,8 @@ impl Marks {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails, in which case the change may or may not have happened,
-    /// or if `may_change` refuses.
+    /// Returns an error if the store fails or other writers are always faster, in which case the
+    /// change may or may not have happened, or if `may_change` refuses.
     pub async fn change(
         &self,
         store: &dyn Store,
@@ -198,6 +199,7 @@ impl Marks {
         let mut key = vec![MARK];
         key.extend(tenant_key(tenant));
         key.extend(subject.key());
+        let mut rounds = Rounds::new();
         loop {
             let stored = store.document(collection(), key.clone()).await?;
             let mut mark = stored
@@ -217,6 +219,7 @@ impl Marks {
             {
                 break;
             }
+            rounds.on_lost().await?;
         }
         // The change is counted after it is made, even if it is repeated: the first attempt may
         // have been interrupted before the count.

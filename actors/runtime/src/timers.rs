@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
 use futures_util::StreamExt;
+use porchlight_observe::Task;
+use porchlight_observe::restarts::Restarts;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
 /// The longest delay of a key; a longer one fires after it. The queue panics at delays of more than
@@ -31,7 +34,7 @@ impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
         #[expect(clippy::disallowed_methods, reason = "see the field `arms`")]
         let (arms, armed) = mpsc::unbounded_channel();
         // An arbiter that is gone takes no wheel; the process is ending then.
-        let _started = arbiter.spawn(run(armed, fire));
+        let _started = arbiter.spawn(RunningWheel::new(armed, fire).run());
         Self { arms }
     }
 
@@ -43,28 +46,56 @@ impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
     }
 }
 
-async fn run<K: Hash + Eq + Clone>(
-    mut armed: mpsc::UnboundedReceiver<(K, Duration)>,
-    fire: impl Fn(K),
-) {
-    let mut queue: DelayQueue<K> = DelayQueue::new();
-    let mut keys: HashMap<K, delay_queue::Key> = HashMap::new();
-    loop {
-        tokio::select! {
-            arm = armed.recv() => {
-                let Some((key, delay)) = arm else { return };
-                match keys.get(&key) {
-                    Some(entry) => queue.reset(entry, delay),
-                    None => {
-                        let entry = queue.insert(key.clone(), delay);
-                        keys.insert(key, entry);
+/// A wheel that runs, and calls `fire` with each key that is due.
+struct RunningWheel<K, F> {
+    armed: mpsc::UnboundedReceiver<(K, Duration)>,
+    fire: F,
+    /// The armed keys, each with its entry in the queue and its time.
+    keys: HashMap<K, (delay_queue::Key, Instant)>,
+}
+
+impl<K: Hash + Eq + Clone, F: Fn(K)> RunningWheel<K, F> {
+    fn new(armed: mpsc::UnboundedReceiver<(K, Duration)>, fire: F) -> Self {
+        Self {
+            armed,
+            fire,
+            keys: HashMap::new(),
+        }
+    }
+
+    /// Fires keys until no handle is left, even if one of them panics.
+    async fn run(mut self) {
+        let mut restarts = Restarts::new(Task::TimerWheel);
+        while restarts.run(self.turn()).await.is_none() {}
+    }
+
+    /// Fires keys in a queue of its own, because a panic may have left an earlier one half changed.
+    async fn turn(&mut self) {
+        let mut queue: DelayQueue<K> = DelayQueue::new();
+        for (key, (entry, due)) in &mut self.keys {
+            *entry = queue.insert_at(key.clone(), *due);
+        }
+        loop {
+            tokio::select! {
+                arm = self.armed.recv() => {
+                    let Some((key, delay)) = arm else { return };
+                    let due = Instant::now() + delay;
+                    match self.keys.get_mut(&key) {
+                        Some((entry, at)) => {
+                            queue.reset_at(entry, due);
+                            *at = due;
+                        }
+                        None => {
+                            let entry = queue.insert_at(key.clone(), due);
+                            self.keys.insert(key, (entry, due));
+                        }
                     }
                 }
-            }
-            Some(due) = queue.next(), if !queue.is_empty() => {
-                let key = due.into_inner();
-                keys.remove(&key);
-                fire(key);
+                Some(due) = queue.next(), if !queue.is_empty() => {
+                    let key = due.into_inner();
+                    self.keys.remove(&key);
+                    (self.fire)(key);
+                }
             }
         }
     }
@@ -76,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the keys that fire within two days, with their times in seconds.
+    /// Returns the keys that fire within two days, with their times in seconds. The key '!' panics.
     fn fired(delays: &[(char, Duration)]) -> Vec<(char, u64)> {
         let fired = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&fired);
@@ -90,9 +121,11 @@ mod tests {
             let (arms, armed) = mpsc::unbounded_channel();
             let wheel = Wheel { arms };
             let start = tokio::time::Instant::now();
-            let running = tokio::spawn(run(armed, move |key| {
+            let running = RunningWheel::new(armed, move |key| {
+                assert_ne!(key, '!', "the key panics");
                 log.lock().unwrap().push((key, start.elapsed().as_secs()));
-            }));
+            });
+            let running = tokio::spawn(running.run());
             for &(key, delay) in delays {
                 wheel.arm(key, delay);
             }
@@ -109,6 +142,15 @@ mod tests {
         let delays = [('a', 10), ('b', 20), ('a', 30)];
         let delays = delays.map(|(key, sec)| (key, Duration::from_secs(sec)));
         assert_eq!(fired(&delays), [('b', 20), ('a', 30)]);
+    }
+
+    #[test]
+    fn keys_fire_after_another_one_has_panicked() {
+        let delays = [('!', 10), ('a', 20), ('!', 30), ('b', 40), ('a', 50)];
+        let delays = delays.map(|(key, sec)| (key, Duration::from_secs(sec)));
+        assert_eq!(fired(&delays), [('b', 40), ('a', 50)]);
+        let delays = [('a', 50), ('!', 10)].map(|(key, sec)| (key, Duration::from_secs(sec)));
+        assert_eq!(fired(&delays), [('a', 50)]);
     }
 
     /// The clock was set back by ten years, so that an attempt is due in ten years.

@@ -224,6 +224,7 @@ impl Webhooks {
         if let Some(arbiter) = arbiters.first() {
             // A stopped arbiter accepts nothing, but then the process is ending.
             let _scanning = arbiter.spawn(scan::scan(Arc::downgrade(&inner)));
+            let _counting = arbiter.spawn(scan::report_depth(Arc::downgrade(&inner)));
             let _spawned = arbiter.spawn(scan::report_oldest(Arc::downgrade(&inner)));
         }
         Self { inner }

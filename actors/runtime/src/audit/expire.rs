@@ -9,6 +9,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::chain::{damaged, documents, group_of, heads, part, recorded, recorded_extent};
+use crate::rounds::Rounds;
 
 /// The key of the document with the time up to which groups were removed.
 const EXPIRED_KEY: &[u8] = b"expired";
@@ -70,6 +71,7 @@ async fn record_expired(
     tenant: Tenant,
     until: TimestampMs,
 ) -> StoreResult<()> {
+    let mut rounds = Rounds::new();
     loop {
         let (recorded, stored) = recorded(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
         if recorded >= until {
@@ -83,5 +85,6 @@ async fn record_expired(
         {
             return Ok(());
         }
+        rounds.on_lost().await?;
     }
 }

@@ -13,7 +13,8 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use porchlight_core::audit::{Flush, Line, LineQueue};
-use porchlight_observe::chain;
+use porchlight_observe::restarts::Restarts;
+use porchlight_observe::{Task, chain};
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::limits::AUDIT_QUEUE_LINES_MAX;
 use porchlight_schema::session::Tenant;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 
 use super::Message;
 use super::chain::Chains;
+use crate::contained::contained;
 
 /// A line and its room in the tenant's share, which is free again when the line is committed.
 type HeldLine = (Line, OwnedSemaphorePermit);
@@ -55,8 +57,11 @@ pub(super) struct Writer {
     messages: mpsc::Receiver<Message>,
     damaged_chains: Arc<DamagedChains>,
     queue: LineQueue<HeldLine>,
+    commits: FuturesUnordered<BoxFuture<'static, Ended>>,
     /// The callers who wait until lines are committed.
     flushes: Vec<(Flush, oneshot::Sender<bool>)>,
+    /// The flush after the last line, once no sender is left.
+    last: Option<Flush>,
     began_at: Instant,
 }
 
@@ -71,21 +76,31 @@ impl Writer {
             messages,
             damaged_chains,
             queue: LineQueue::default(),
+            commits: FuturesUnordered::new(),
             flushes: Vec::new(),
+            last: None,
             began_at: Instant::now(),
         }
     }
 
-    /// Commits lines until no sender is left.
+    /// Commits lines until no sender is left, even if a step panics.
     pub(super) async fn run(mut self) {
-        let mut commits = FuturesUnordered::<BoxFuture<'static, Ended>>::new();
-        let (mut messages, mut last) = (Vec::new(), None);
+        let mut restarts = Restarts::new(Task::AuditWriter);
+        while restarts.run(self.commit_lines()).await.is_none() {}
+    }
+
+    async fn commit_lines(&mut self) {
+        let mut messages = Vec::new();
         loop {
             while let Some((tenant, lines)) = self.queue.begin(self.now_ms()) {
-                commits.push(Box::pin(commit(Arc::clone(&self.chains), tenant, lines)));
+                let commit = commit(Arc::clone(&self.chains), tenant, lines);
+                self.commits.push(Box::pin(commit));
             }
             self.answer_flushes();
-            if last.is_some_and(|last| self.queue.is_flushed(last).is_some()) {
+            if self
+                .last
+                .is_some_and(|last| self.queue.is_flushed(last).is_some())
+            {
                 return;
             }
             let has_room = self.queue.len() < AUDIT_QUEUE_LINES_MAX;
@@ -93,14 +108,14 @@ impl Writer {
             let wake_at = self.began_at + Duration::from_millis(wake_at_ms.unwrap_or(0));
             tokio::select! {
                 received = self.messages.recv_many(&mut messages, AUDIT_QUEUE_LINES_MAX),
-                    if has_room && last.is_none() =>
+                    if has_room && self.last.is_none() =>
                 {
                     if received == 0 {
-                        last = Some(self.queue.flush(None));
+                        self.last = Some(self.queue.flush(None));
                     }
                     messages.drain(..).for_each(|message| self.take_up(message));
                 }
-                Some(ended) = commits.next(), if !commits.is_empty() => self.end(ended),
+                Some(ended) = self.commits.next(), if !self.commits.is_empty() => self.end(ended),
                 () = tokio::time::sleep_until(wake_at), if wake_at_ms.is_some() => {}
                 else => return,
             }
@@ -159,9 +174,9 @@ impl Writer {
     }
 }
 
-/// Appends a group of lines once.
+/// Appends a group of lines once. A panic keeps the lines for a retry.
 async fn commit(chains: Arc<Chains>, tenant: Tenant, lines: Vec<HeldLine>) -> Ended {
     let (lines, rooms): (Vec<Line>, Vec<_>) = lines.into_iter().unzip();
-    let appended = chains.try_append(tenant, &lines).await;
+    let appended = contained(chains.try_append(tenant, &lines)).await;
     (tenant, lines.into_iter().zip(rooms).collect(), appended)
 }

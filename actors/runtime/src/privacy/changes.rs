@@ -10,6 +10,7 @@ use porchlight_ports::{Documents, StoreResult};
 use porchlight_schema::session::Tenant;
 
 use super::{collection, tenant_key};
+use crate::rounds::Rounds;
 use crate::stored::document_or_empty;
 
 /// The key of the document that counts changes of marks.
@@ -62,6 +63,7 @@ impl Stored {
 
 /// Counts and lists a change of a tenant's marks. Call this after the change was made.
 pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> StoreResult<()> {
+    let mut rounds = Rounds::new();
     let number = loop {
         let stored = document_or_empty(store, collection(), &COUNT_KEY).await?;
         let number = decode_count(stored.as_deref()).wrapping_add(1);
@@ -70,7 +72,9 @@ pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> St
         if replaced.await? {
             break number;
         }
+        rounds.on_lost().await?;
     };
+    let mut rounds = Rounds::new();
     loop {
         let stored = document_or_empty(store, collection(), &LIST_KEY).await?;
         let mut list = decode_list(stored.as_deref());
@@ -80,6 +84,7 @@ pub(super) async fn add(store: &(impl Documents + ?Sized), tenant: Tenant) -> St
         if replaced.await? {
             return Ok(());
         }
+        rounds.on_lost().await?;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests that nodes learn of changed marks, whichever node changed them.
 
+use porchlight_ports::Document;
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
@@ -8,6 +9,7 @@ use porchlight_store::engine::memory::MemoryEngine;
 use porchlight_store::engine::{Durability, Engine, Space, Write};
 
 use super::*;
+use crate::rounds::ROUNDS_MAX;
 
 fn store() -> Arc<MemoryStore> {
     MemoryStore::new(Arc::new(|_, _, _| {})).unwrap()
@@ -175,4 +177,44 @@ async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
         let counted = store.document(collection(), key.to_vec()).await;
         assert!(counted.unwrap().is_some(), "it is written again");
     }
+}
+
+/// A store in which another writer is faster a thousand times.
+#[derive(Default)]
+struct Contended {
+    replacements: AtomicU64,
+}
+
+#[async_trait::async_trait]
+impl Documents for Contended {
+    async fn document(&self, _: Collection, _: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    async fn replace_document(
+        &self,
+        _: Collection,
+        _: Vec<u8>,
+        _: Option<Vec<u8>>,
+        _: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        Ok(self.replacements.fetch_add(1, Ordering::Relaxed) >= 1_000)
+    }
+
+    async fn documents(
+        &self,
+        _: Collection,
+        _: Option<Vec<u8>>,
+        _: usize,
+    ) -> StoreResult<Vec<Document>> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_always_loses_fails_after_a_bounded_number_of_rounds() {
+    let store = Contended::default();
+    let added = changes::add(&store, tenant(1)).await;
+    assert!(matches!(added, Err(StoreError::Overloaded)));
+    assert_eq!(store.replacements.into_inner(), u64::from(ROUNDS_MAX));
 }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 use crate::privacy::tenant_key;
+use crate::rounds::Rounds;
 use crate::stored::{document_or_empty, encode};
 
 /// The number of policies read per query.
@@ -193,6 +194,7 @@ impl TenantRetention<'_> {
         &self,
         change: impl Fn(RetentionPolicy) -> RetentionPolicy,
     ) -> StoreResult<()> {
+        let mut rounds = Rounds::new();
         loop {
             let mut read = self.read().await?;
             let next = StoredPolicy {
@@ -203,6 +205,7 @@ impl TenantRetention<'_> {
             if self.replace(&mut read, next).await? {
                 return Ok(());
             }
+            rounds.on_lost().await?;
         }
     }
 }

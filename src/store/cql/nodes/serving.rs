@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use futures_util::TryFutureExt;
 use porchlight_core::ownership::{Incarnation, NodeName, ReadMode};
-use porchlight_observe::chain;
+use porchlight_observe::restarts::Restarts;
+use porchlight_observe::{Task, chain};
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
 
@@ -141,12 +142,14 @@ type Heartbeats = BTreeMap<NodeName, (Incarnation, u64)>;
 /// waited for it. A process that cannot read cannot write either.
 pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving: Serving) {
     let began = tokio::time::Instant::now();
+    let mut restarts = Restarts::new(Task::ServingWatch);
     let mut nodes = match serving {
         Serving::Alone => Some(NodesWatch::default()),
         Serving::AsNode => None,
     };
     if let (Some(nodes), Some(inner)) = (&mut nodes, inner.upgrade()) {
-        nodes.last = heartbeats(&inner).await.ok();
+        let read = restarts.run(heartbeats(&inner)).await;
+        nodes.last = read.and_then(Result::ok);
     }
     let mut may_stop = false;
     loop {
@@ -155,13 +158,14 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
             return;
         };
         let had_time = began.elapsed() > NODES_STOP_TIMEOUT;
-        match verify(&inner, nodes.as_mut(), may_stop).await {
-            Ok(Some(reason)) => {
+        let verifying = verify(&inner, nodes.as_mut(), may_stop);
+        match restarts.run(verifying).await {
+            Some(Ok(Some(reason))) => {
                 inner.is_closed.store(true, Ordering::Release);
                 return on_fatal(reason);
             }
-            Ok(None) => {}
-            Err(error) => {
+            Some(Ok(None)) | None => {}
+            Some(Err(error)) => {
                 tracing::warn!(
                     error = chain(&error),
                     "the epoch of this keyspace cannot be read"

@@ -23,6 +23,9 @@ use crate::damage::{BODY, readable};
 
 /// The maximum number of rows that one page examines.
 const EXAMINED_ROWS_MAX: usize = 5_000;
+/// The maximum number of slots that one page examines. Each takes a read at least, one after the
+/// other, and a quiet tenant has few rows in many slots.
+const EXAMINED_SLOTS_MAX: usize = 256;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;
 
@@ -53,6 +56,7 @@ struct DeliveryScan<'f> {
     ids: Ids,
     direction: Direction,
     examined_rows_max: usize,
+    examined_slots_max: usize,
 }
 
 impl DeliveryScan<'_> {
@@ -106,7 +110,8 @@ impl Inner {
     }
 
     /// Calls `take` with the rows that pass the filter until it returns `false` or the maximum
-    /// number of rows was examined. Returns the last examined id if there may be more rows.
+    /// number of rows or slots was examined. Returns the last examined id, or the edge of the last
+    /// examined slot, if there may be more rows.
     async fn scan(
         &self,
         scan: &DeliveryScan<'_>,
@@ -128,9 +133,12 @@ impl Inner {
             return Ok(None);
         }
         let shard = scan.tenant.organization_id.shard();
-        let slots = self.scanned_keys(scan).await?;
+        let slots = self.scanned_slots(scan).await?;
         let mut examined_rows = 0;
-        for keys in slots {
+        for (examined_slots, (slot, keys)) in slots.into_iter().enumerate() {
+            if examined_slots >= scan.examined_slots_max {
+                return Ok(Some(edge_before(slot, scan.direction)));
+            }
             let mut ids = scan.ids;
             loop {
                 let (heads, is_end) = self.merged_heads(scan, &keys, ids).await?;
@@ -177,15 +185,18 @@ impl Inner {
         }
     }
 
-    /// Returns the keys of the partitions of each slot of a scan, in its order.
-    async fn scanned_keys(&self, scan: &DeliveryScan<'_>) -> StoreResult<Vec<Vec<i64>>> {
+    /// Returns the slots that a scan examines and the one after them, in its order, each with the
+    /// keys of its partitions.
+    async fn scanned_slots(&self, scan: &DeliveryScan<'_>) -> StoreResult<Vec<(i64, Vec<i64>)>> {
         let (shared, own) = scan.list().slot_owners(scan.tenant);
         let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
         let (from, to) = scan.ids;
-        let slots = self
+        let mut slots = self
             .slots(shared, slot(from), slot(to), scan.direction)
             .await?;
-        self.keys_of_periods(own, slots).await
+        slots.truncate(scan.examined_slots_max.saturating_add(1));
+        let keys = self.keys_of_periods(own, slots.clone()).await?;
+        Ok(slots.into_iter().zip(keys).collect())
     }
 
     /// Returns the keys of all partitions that may have a message in one of the lists.
@@ -228,6 +239,7 @@ impl Inner {
             ids: (from, after.map_or(to, |after| to.min(after))),
             direction: Direction::Descending,
             examined_rows_max: EXAMINED_ROWS_MAX,
+            examined_slots_max: EXAMINED_SLOTS_MAX,
         };
         let mut rows = Vec::new();
         // One row more than requested shows whether there is a next page.
@@ -339,6 +351,7 @@ impl Inner {
             ids: (after.map_or(from, |id| from.max(next_id(id))), to),
             direction: Direction::Ascending,
             examined_rows_max: usize::MAX,
+            examined_slots_max: usize::MAX,
         };
         let mut take = |row: DeliveryRow| {
             if row.may_be_retried(current) {
@@ -414,6 +427,7 @@ impl Inner {
             ids: (first_id(), last_id()),
             direction: Direction::Descending,
             examined_rows_max: limit,
+            examined_slots_max: usize::MAX,
         };
         let mut count = 0;
         let (shared, own) = DeliveryList::Failed.slot_owners(tenant);
@@ -438,6 +452,21 @@ impl Inner {
     }
 }
 
+/// Returns the id after which a scan continues with this slot.
+fn edge_before(slot: i64, direction: Direction) -> MessageId {
+    let starting_at = |slot: i64| MessageId::new(TimestampMs(slot.saturating_mul(SLOT_MS)), 0);
+    match direction {
+        Direction::Ascending => previous_id(starting_at(slot)),
+        Direction::Descending => starting_at(slot.saturating_add(1)),
+    }
+}
+
+/// Returns the id before this one.
+fn previous_id(id: MessageId) -> MessageId {
+    let number = u128::from_be_bytes(id.to_bytes());
+    MessageId::from_bytes(number.saturating_sub(1).to_be_bytes())
+}
+
 /// Returns the id after this one.
 fn next_id(id: MessageId) -> MessageId {
     MessageId::from_bytes(
@@ -445,4 +474,23 @@ fn next_id(id: MessageId) -> MessageId {
             .saturating_add(1)
             .to_be_bytes(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_continues_with_all_ids_of_the_next_slot_and_none_of_the_one_before() {
+        let slot_7 = TimestampMs(7 * SLOT_MS);
+        let (first, last) = (slot_7, slot_7.plus_ms(SLOT_MS - 1));
+        // The next page has the ids before the edge.
+        let edge = edge_before(7, Direction::Descending);
+        assert!(MessageId::new(last, u128::MAX) < edge);
+        assert!(MessageId::new(last.plus_ms(1), 0) >= edge);
+        // The next page has the ids after the edge.
+        let edge = edge_before(7, Direction::Ascending);
+        assert!(MessageId::new(first, 0) > edge);
+        assert!(MessageId::new(first.plus_ms(-1), u128::MAX) <= edge);
+    }
 }

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::erase;
 use crate::privacy::{OTHER_OWNER, tenant_key};
+use crate::rounds::Rounds;
 use crate::scoring::RowLocks;
 
 /// The number of entries read per query.
@@ -58,6 +59,7 @@ impl LoggedErasure {
         store: &dyn Store,
         may_change: impl Fn() -> bool,
     ) -> StoreResult<()> {
+        let mut rounds = Rounds::new();
         loop {
             let stored = store.document(collection(), self.key()).await?;
             if stored.is_none() {
@@ -70,6 +72,7 @@ impl LoggedErasure {
             if removed.await? {
                 return Ok(());
             }
+            rounds.on_lost().await?;
         }
     }
 

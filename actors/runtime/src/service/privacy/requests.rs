@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use super::super::Service;
 use super::{erase, measure};
 use crate::privacy::tenant_key;
+use crate::rounds::Rounds;
 use crate::stored::encode;
 
 /// A request as a caller submits it.
@@ -398,6 +399,7 @@ impl TenantPrivacy<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn cancel(&self, request_id: &str) -> StoreResult<Option<Result<(), NotPending>>> {
+        let mut rounds = Rounds::new();
         loop {
             let Some(stored) = self.find(request_id).await? else {
                 return Ok(None);
@@ -410,6 +412,7 @@ impl TenantPrivacy<'_> {
                 self.close_cancelled(&cancelled).await;
                 return Ok(Some(Ok(())));
             }
+            rounds.on_lost().await?;
         }
     }
 

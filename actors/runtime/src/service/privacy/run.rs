@@ -2,10 +2,8 @@
 //! schedule decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use porchlight_core::privacy::OpenKey;
 use porchlight_core::retention::RetentionBounds;
@@ -18,6 +16,7 @@ use super::super::Service;
 use super::super::retention::DEFAULT_BOUNDS;
 use super::perform::{OwnedRequest, Performed};
 use super::{SignReceipt, measure, requests};
+use crate::contained::contained;
 
 /// The number of open requests listed per query.
 const OPEN_AT_ONCE: usize = 500;
@@ -46,17 +45,6 @@ pub struct PrivacySettings {
     pub sign: Option<SignReceipt>,
     /// The function called with a tenant when a restriction was lifted.
     pub on_released: std::sync::Arc<dyn Fn(Tenant) + Send + Sync>,
-}
-
-/// The error of work that panicked. The hook of the process has logged the panic.
-#[derive(Debug, thiserror::Error)]
-#[error("the work panicked")]
-struct Panicked;
-
-/// Turns a panic of `work` into an error, so that it ends neither a loop nor the turn of a request.
-async fn contained<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-    let done = AssertUnwindSafe(work).catch_unwind().await;
-    done.unwrap_or_else(|_panic| Err(StoreError::unavailable(Panicked)))
 }
 
 impl Service {

@@ -9,6 +9,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
 
 use super::{ReadPolicy, StoredPolicy, Swept, TenantRetention, readable};
+use crate::rounds::Rounds;
 
 /// The number of sessions of a removal. A hold of one of them waits for all of them.
 const SESSIONS_AT_ONCE: usize = 25;
@@ -135,9 +136,10 @@ impl TenantRetention<'_> {
     /// Removes a removal that has ended from the policy. Returns `false` if the policy was changed
     /// in the meantime.
     async fn end(&self, removal: &Removal, read: &mut ReadPolicy) -> StoreResult<bool> {
-        let mut is_unchanged = true;
+        let (mut is_unchanged, mut rounds) = (true, Rounds::new());
         while !self.store_removal(read, None).await? {
             is_unchanged = false;
+            rounds.on_lost().await?;
             *read = self.read().await?;
             let stored = read.stored.removal.as_ref();
             if !stored.is_some_and(|stored| stored.is_same(removal)) {
