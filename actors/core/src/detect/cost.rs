@@ -18,30 +18,32 @@ pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     (0.5 * share * share).min(RATE_COST_MAX)
 }
 
-/// Returns the evidence against stairs under the sky if the phone's own speed is that of a walk, as
-/// on a steep street.
-pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
-    match frame.speed_mps() {
-        Some(speed_mps) if frame.sees_sky() && !frame.is_non_satellite() => {
-            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
-        }
-        _ => 0.0,
+/// Returns the evidence against stairs under the sky if the phone's own speed, or else its way, is
+/// that of a walk, as on a steep street.
+pub(super) fn street_cost(frame: &KeptFrame, way_mps: Option<f32>) -> f32 {
+    match street_mps(frame) {
+        Some(speed_mps) => (STREET_SPEED_COST * (way_mps.unwrap_or(speed_mps) - STREET_SPEED_MPS))
+            .clamp(0.0, RATE_COST_MAX),
+        None => 0.0,
     }
 }
 
 /// Returns the vertical speed that is still level ground for a walk, in m/s: more on a street,
-/// where the phone's own speed under the sky is higher than on any stairs.
-pub(super) fn level_mps(frame: &KeptFrame) -> f32 {
-    match frame.speed_mps() {
-        Some(speed_mps)
-            if frame.sees_sky()
-                && !frame.is_non_satellite()
-                && speed_mps > CLIMB_GROUND_SPEED_MPS =>
-        {
-            LEVEL_MPS.max(STREET_GRADE_MAX * speed_mps.min(WALK_SPEED_MPS_MAX))
-        }
-        _ => LEVEL_MPS,
-    }
+/// where the phone's own speed under the sky is higher than on any stairs, or its way leads on.
+pub(super) fn level_mps(frame: &KeptFrame, way_mps: Option<f32>) -> f32 {
+    let walk_mps = match (way_mps, street_mps(frame)) {
+        (Some(way_mps), Some(_)) => way_mps,
+        (None, Some(speed_mps)) if speed_mps > CLIMB_GROUND_SPEED_MPS => speed_mps,
+        _ => return LEVEL_MPS,
+    };
+    LEVEL_MPS.max(STREET_GRADE_MAX * walk_mps.min(WALK_SPEED_MPS_MAX))
+}
+
+/// Returns the speed over ground if satellites show it under the sky, in m/s.
+fn street_mps(frame: &KeptFrame) -> Option<f32> {
+    frame
+        .speed_mps()
+        .filter(|_| frame.sees_sky() && !frame.is_non_satellite())
 }
 
 /// Returns [`grade_cost`] if only fixes that are not from satellites show the speed: they jump, so

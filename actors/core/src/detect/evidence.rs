@@ -18,6 +18,9 @@ use super::parameters::runs::{
 pub(super) struct PreviousSpeed {
     /// The newest speed by satellites, which counts against climbing, in m/s; 0 if it is too old.
     pub recent_mps: f32,
+    /// The speed of the way of the last half minute, in m/s, on a phone that reports no speed of its
+    /// own.
+    pub way_mps: Option<f32>,
     /// The newest speed, at which a vehicle may still be moving, in m/s; infinite before the first
     /// speed.
     pub possible_vehicle_mps: f32,
@@ -35,6 +38,9 @@ pub(super) fn evidence_of(
     // Fixes that are not from satellites jump. If a gait is felt, they are not evidence for a
     // vehicle.
     let walks = frame.has_body() && gait >= REST_LOG_ODDS;
+    // The fixes of a phone without a speed of its own wander behind walls as fast as a walk. If a gait
+    // is felt, only the way over a longer time shows whether the walk leads along a street.
+    let way_mps = before.way_mps.filter(|_| walks);
     let drive = match speed_mps {
         Some(_) if frame.is_non_satellite() && walks => 0.0,
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
@@ -55,7 +61,7 @@ pub(super) fn evidence_of(
             (
                 (
                     cost(rate_mps - LEVEL_MPS, level),
-                    cost(rate_mps - level_mps(frame), walk),
+                    cost(rate_mps - level_mps(frame, way_mps), walk),
                 ),
                 cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
                 cost(RIDE_MPS - rate_mps, climb)
@@ -83,8 +89,9 @@ pub(super) fn evidence_of(
     // On stairs the position hardly changes, as in a cabin. If no body is measured, a constant
     // position is evidence for both.
     let climb_gait = if frame.has_body() { gait } else { -gait };
-    let over_ground = (CLIMB_GROUND_SPEED_COST * (before.recent_mps - CLIMB_GROUND_SPEED_MPS))
-        .clamp(0.0, RATE_COST_MAX);
+    let ground_mps = way_mps.unwrap_or(before.recent_mps);
+    let over_ground =
+        (CLIMB_GROUND_SPEED_COST * (ground_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
     // A vehicle may be on a slope. Without a speed, three things are evidence against it: a gait, a
     // height that changes faster than on any street at the newest speed, and, without a height, a
     // stride on stairs, which is as much evidence against a stay.
@@ -104,7 +111,7 @@ pub(super) fn evidence_of(
     [
         -gait - level_stay + on_foot - carried,
         gait - level_walk + on_foot,
-        climb_gait - climb + on_foot - over_ground.max(street_cost(frame)),
+        climb_gait - climb + on_foot - over_ground.max(street_cost(frame, way_mps)),
         -gait - ride + on_foot - over_ground.max(carried),
         driving,
     ]

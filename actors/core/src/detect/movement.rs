@@ -394,6 +394,7 @@ impl MovementDetector {
         let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         PreviousSpeed {
             recent_mps: self.last_ground_speed.1,
+            way_mps: self.position.way_mps(t_ms, self.speed_holds_ms()),
             // Before the first reported speed, a vehicle may be moving at any speed.
             possible_vehicle_mps: if self.has_leg {
                 self.last_speed.1

@@ -86,6 +86,27 @@ impl PositionTrack {
         self.crumbs.heap_bytes()
     }
 
+    /// Returns the speed over ground from the oldest to the newest place of the last half minute, in
+    /// m/s, on a phone that reports no speed of its own. Behind walls its places wander within
+    /// seconds, but over that time they come back. There is none if the newest place is older than
+    /// `holds_ms` at `t_ms`.
+    pub(super) fn way_mps(&self, t_ms: u32, holds_ms: u32) -> Option<f32> {
+        if self.reports_speed {
+            return None;
+        }
+        let last = self.crumbs.last()?;
+        if t_ms.saturating_sub(last.t_ms) > holds_ms {
+            return None;
+        }
+        let first = self
+            .crumbs
+            .iter()
+            .find(|crumb| last.t_ms - crumb.t_ms <= FIX_BASELINE_MS_MAX)?;
+        let way_ms = last.t_ms - first.t_ms;
+        (way_ms >= REST_BASELINE_MS)
+            .then(|| last.place.distance_m(first.place) * 1_000.0 / way_ms as f32)
+    }
+
     /// Returns whether no fix has arrived yet.
     pub(super) fn is_empty(&self) -> bool {
         self.last_ms.is_none()

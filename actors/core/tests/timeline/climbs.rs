@@ -3,7 +3,7 @@
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use porchlight_schema::sample::{Location, Sample};
 
-use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
 
 const WALK: Act = Act::Walk { heading_deg: 0.0 };
 
@@ -177,4 +177,79 @@ fn fixes_that_wander_behind_a_wall_retrace_no_path() {
         of_type(&events, EventType::Backtracking).len()
     };
     assert_eq!((found(false), found(true)), (1, 0));
+}
+
+/// Removes the speeds of all fixes, and makes the places wander from `wander_ms` on as behind walls:
+/// slowly, by 14 m in each axis with a memory of 25 s, while the platform claims an accuracy of 4 m.
+fn wander_without_a_speed(samples: &mut [Owned], wander_ms: std::ops::Range<u32>, seed: u64) {
+    const METRE_DEG: f64 = 1.0 / 111_195.0;
+    let keep = libm::exp(-1.0 / 25.0);
+    // The noise is even between -1 and 1, with a deviation of 0.58.
+    let step_m = 14.0 * (1.0 - keep * keep).sqrt() / 0.58;
+    let mut noise = Noise::new(seed);
+    let (mut east_m, mut north_m) = (0.0, 0.0);
+    for owned in samples {
+        let Owned::Plain(Sample::Location(fix)) = owned else {
+            continue;
+        };
+        (fix.speed_mps, fix.accuracy_m) = (None, Some(4.0));
+        if wander_ms.contains(&fix.t_ms) {
+            east_m = keep * east_m + step_m * noise.next();
+            north_m = keep * north_m + step_m * noise.next();
+            fix.lat += north_m * METRE_DEG;
+            fix.lng += east_m * METRE_DEG * 1.62;
+        }
+    }
+}
+
+/// The phone reports no speed. The courier rings and waits at the entrance. On the stairs the fixes
+/// wander within seconds as fast as a walk, and come back, while each storey takes two flights and
+/// two turns.
+#[test]
+fn fixes_without_a_speed_that_wander_behind_walls_do_not_hide_a_staircase() {
+    let mut script = vec![(Act::Stay, 20), (WALK, 40), (Act::Stay, 20)];
+    for _ in 0..4 {
+        for heading_deg in [0.0, 180.0] {
+            script.push((
+                Act::Stairs {
+                    mps: 0.28,
+                    heading_deg,
+                },
+                6,
+            ));
+            script.push((Act::Walk { heading_deg: 90.0 }, 1));
+        }
+    }
+    script.extend([(WALK, 20), (Act::Stay, 20)]);
+    // Some places wander in one direction for as long as a walk would.
+    let is_whole = |seed: &u64| {
+        let mut all = samples(&script, Phone::ALL, *seed);
+        wander_without_a_speed(&mut all, 80_000..156_000, *seed);
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        matches!(
+            staircases(&events)[..],
+            [(76..=84, Some(4..), Some(Direction::Up))]
+        )
+    };
+    let whole = (1..=40).filter(is_whole).count();
+    assert!(whole >= 28, "{whole} of 40 staircases are whole");
+}
+
+/// The phone reports no speed. The courier walks along a street of 12 % at 1.3 m/s, and the way
+/// between its fixes leads on.
+#[test]
+fn a_steep_street_without_a_speed_is_not_a_staircase() {
+    let script = [(Act::Stay, 20), (WALK, 100), (Act::Stay, 20)];
+    for seed in 1..=12 {
+        let mut all = samples(&script, Phone::ALL, seed);
+        wander_without_a_speed(&mut all, 0..0, seed);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+                let climbed_ms = pressure.t_ms.clamp(50_000, 100_000) - 50_000;
+                pressure.hpa *= libm::expf(-0.156 * climbed_ms as f32 / 1_000.0 / 8_434.0);
+            }
+        }
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        assert_eq!(of_type(&events, EventType::Stairs), [], "seed {seed}");
+    }
 }
