@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use async_trait::async_trait;
 use porchlight_core::webhook::{Change, Lane, Listing, ManualRetry, Queued};
 use porchlight_ports::{
-    Answer, Clock, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Entropy,
+    Answer, Clock, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Entropy, MayBegin,
     OutboundRequest, Outbox, Page, RetryOutcome, SealedSecret, SecretSeal, SingleNode, StoreError,
     StoreResult, Transport, UrlRefused, Work,
 };
@@ -53,7 +53,7 @@ impl SecretSeal for Slow {
 
 #[async_trait]
 impl Transport for Slow {
-    async fn send(&self, _: OutboundRequest) -> Answer {
+    async fn send_if(&self, _: OutboundRequest, _: MayBegin) -> Answer {
         std::future::pending().await
     }
 
