@@ -14,7 +14,7 @@ use crate::{judge, node};
 /// The default number of seeds.
 const SEEDS: u64 = 500;
 /// Additional seeds that once found a fault.
-const REGRESSION_SEEDS: [u64; 5] = [661, 779, 1584, 1656, 2988];
+const REGRESSION_SEEDS: [u64; 6] = [661, 779, 1584, 1656, 1696, 2988];
 /// The number of threads that run the seeds.
 const THREADS: usize = 2;
 /// The number of failed seeds after which the remaining ones are skipped.

@@ -5,8 +5,12 @@
 //! same way. After a few of them the session gets a `failed` insight, so that its customer need not
 //! wait for ever.
 
-/// The number of lasting failures after which a session is committed as failed.
-const LASTING_FAILURES_MAX: u32 = 5;
+/// The number of lasting failures after which a session with damaged rows is committed as failed.
+const DAMAGES_MAX: u32 = 5;
+/// The number of lasting failures after which a session whose score panics is committed as failed:
+/// with the pauses, about 20 minutes. A panic outside the computation may be a fault of the store
+/// that passes.
+const PANICS_MAX: u32 = 50;
 
 /// The reason for which an attempt to score a session failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +37,15 @@ pub enum Retry {
 /// Returns the next step of a session after `lasting_failures` earlier lasting failures.
 #[must_use]
 pub fn next(failure: Failure, lasting_failures: u32) -> Retry {
-    match failure {
-        Failure::Passing => Retry::Again,
-        Failure::Damage | Failure::Panic
-            if lasting_failures.saturating_add(1) >= LASTING_FAILURES_MAX =>
-        {
-            Retry::GiveUp
-        }
-        Failure::Damage | Failure::Panic => Retry::AgainCounted,
+    let most = match failure {
+        Failure::Passing => return Retry::Again,
+        Failure::Damage => DAMAGES_MAX,
+        Failure::Panic => PANICS_MAX,
+    };
+    if lasting_failures.saturating_add(1) >= most {
+        Retry::GiveUp
+    } else {
+        Retry::AgainCounted
     }
 }
 
@@ -57,8 +62,8 @@ mod tests {
             (Failure::Damage, 0, Retry::AgainCounted),
             (Failure::Damage, 3, Retry::AgainCounted),
             (Failure::Damage, 4, Retry::GiveUp),
-            (Failure::Panic, 3, Retry::AgainCounted),
-            (Failure::Panic, 4, Retry::GiveUp),
+            (Failure::Panic, 48, Retry::AgainCounted),
+            (Failure::Panic, 49, Retry::GiveUp),
             (Failure::Panic, u32::MAX, Retry::GiveUp),
         ] {
             assert_eq!(

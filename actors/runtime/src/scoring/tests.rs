@@ -81,7 +81,7 @@ pub(super) async fn end(store: &MemoryStore, session_id: SessionId) {
 /// being attempted for ever.
 #[test]
 fn a_session_whose_score_panics_gets_a_failed_insight() {
-    const ATTEMPTS_MAX: u32 = 20;
+    const ATTEMPTS_MAX: u32 = 100;
     System::new().block_on(async {
         tokio::time::pause();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
@@ -109,7 +109,7 @@ fn a_session_whose_score_panics_gets_a_failed_insight() {
         });
         pool.request(session_id, Some(start().tenant));
         end_of_attempts.recv().await.unwrap();
-        assert_eq!(attempts.load(Ordering::Relaxed), 5);
+        assert_eq!(attempts.load(Ordering::Relaxed), 50);
         let insight = store.insight(session_id).await.unwrap().unwrap();
         assert!(insight.record.error_message.is_some());
         assert_eq!(pool.waiting(), 0);
