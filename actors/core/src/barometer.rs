@@ -8,8 +8,8 @@ crate::parameters::table! {
         SCALE_HEIGHT_M: f64 = 8_434.0;
         /// The distance from a whole hectopascal up to which a reading counts as whole.
         WHOLE_HPA: f32 = 0.002;
-        /// A barometer is coarse if so many of `COARSE_OF` readings are whole: a fine one gives a
-        /// whole reading in every hundredth.
+        /// A barometer is coarse if at least this number of `COARSE_OF` readings are whole: a fine
+        /// one gives a whole reading in every hundredth.
         COARSE_WHOLE: usize = 4;
         COARSE_OF: usize = 5;
     }
@@ -26,7 +26,7 @@ pub(crate) fn whole_hpa(hpa: f32) -> Option<f32> {
     ((hpa - whole_hpa).abs() < pressure::WHOLE_HPA).then_some(whole_hpa)
 }
 
-/// Returns whether a barometer with so many whole readings reports whole hectopascals only.
+/// Returns whether a barometer reports whole hectopascals only, by the count of its whole readings.
 pub(crate) fn is_coarse(whole: usize, all: usize) -> bool {
     whole * pressure::COARSE_OF >= all * pressure::COARSE_WHOLE
 }
