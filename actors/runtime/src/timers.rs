@@ -10,13 +10,15 @@ use actix_rt::ArbiterHandle;
 use futures_util::StreamExt;
 use porchlight_observe::Task;
 use porchlight_observe::restarts::Restarts;
+use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-/// The longest delay of a key; a longer one fires after it. The queue panics at delays of more than
-/// two years, which follow from a clock that was set back.
-const DELAY_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// The range of a wheel: the longest delay of a key. A key that is due later fires after it, and its
+/// owner arms it again. The queue panics at delays of more than two years, which follow from a clock
+/// that was set back.
+const DELAY_MAX: Duration = Duration::from_millis(WHEEL_AHEAD_MS);
 
 /// A handle to a timer wheel.
 #[derive(Debug, Clone)]
@@ -107,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the keys that fire within two days, with their times in seconds. The key '!' panics.
+    /// Returns the keys that fire within twice the range, with their times in seconds. The key '!' panics.
     fn fired(delays: &[(char, Duration)]) -> Vec<(char, u64)> {
         let fired = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&fired);
@@ -164,7 +166,7 @@ mod tests {
         ];
         let mut fired = fired(&delays);
         fired.sort_unstable();
-        let day = DELAY_MAX.as_secs();
-        assert_eq!(fired, [('a', day), ('b', day), ('c', 5)]);
+        let range = DELAY_MAX.as_secs();
+        assert_eq!(fired, [('a', range), ('b', range), ('c', 5)]);
     }
 }

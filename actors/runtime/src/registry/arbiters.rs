@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::WHEEL_AHEAD_MS;
 
 use crate::timers::Wheel;
 
@@ -45,11 +44,10 @@ impl SessionArbiters {
         arbiters.get(place).cloned()
     }
 
-    /// Arms the next deadline of a session, `ahead_ms` from now, at most the range of a wheel.
+    /// Arms the next deadline of a session, `ahead_ms` from now, within the range of a wheel.
     pub(super) fn arm(&self, session_id: SessionId, ahead_ms: i64) {
-        let ahead_ms = ahead_ms.clamp(1, WHEEL_AHEAD_MS as i64);
         if let Some(of_session) = self.of(session_id) {
-            let ahead = Duration::from_millis(ahead_ms as u64);
+            let ahead = Duration::from_millis(ahead_ms.max(1).unsigned_abs());
             of_session.wheel.arm(session_id, ahead);
         }
     }
