@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use porchlight_ports::{
-    Covered, Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store, StoredInsight,
+    Covered, Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Sessions, Store,
+    StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
@@ -213,6 +214,18 @@ pub fn new_session(start: &SessionStart) -> NewSession {
         start: start.clone(),
         idempotency: None,
         message: message(MessageEvent::SessionStarted),
+    }
+}
+
+/// Starts sessions, each with its message queued at its own start, many at the same time.
+pub async fn start_all(store: &impl Sessions, starts: &[SessionStart]) {
+    for some in starts.chunks(64) {
+        let starting = some.iter().map(|start| {
+            let mut session = new_session(start);
+            session.message.created_at = start.created_at;
+            store.start(session)
+        });
+        futures_util::future::try_join_all(starting).await.unwrap();
     }
 }
 

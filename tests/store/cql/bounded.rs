@@ -24,7 +24,7 @@ use scylla::statement::Statement;
 use super::options;
 use super::renewal::{connect, open};
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, batch, new_session, put_endpoint, session_id, start, tenant};
+use crate::fixtures::{T0, batch, new_session, put_endpoint, session_id, start, start_all, tenant};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -209,14 +209,7 @@ async fn lists_of_a_busy_organization_leave_their_shared_partitions_when_these_a
     let rows = usize::from(LIST_SHARED_ROWS_MAX) + 100;
     let starts = (0..rows).map(|row| start(tenant, T0.plus_ms(row as i64)));
     let starts: Vec<_> = starts.collect();
-    for some in starts.chunks(64) {
-        let starting = some.iter().map(|start| {
-            let mut session = new_session(start);
-            session.message.created_at = start.created_at;
-            store.start(session)
-        });
-        futures_util::future::try_join_all(starting).await.unwrap();
-    }
+    start_all(store.as_ref(), &starts).await;
     let found = listed(&store, tenant, &SessionFilter::default()).await;
     let expected: Vec<_> = starts.iter().rev().map(|start| start.session_id).collect();
     assert_eq!(found, expected);

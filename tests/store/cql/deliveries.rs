@@ -1,10 +1,10 @@
 //! Tests that a page of deliveries is bounded although its rows are far apart.
 
-use porchlight_ports::{DeliveryFilter, DeliveryStatus, Outbox, Sessions};
+use porchlight_ports::{DeliveryFilter, DeliveryStatus, Outbox};
 
 use super::renewal::open;
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, new_session, put_endpoint, start, tenant};
+use crate::fixtures::{T0, put_endpoint, start, start_all, tenant};
 
 /// The length of a slot of deliveries: see `slots.rs` of the store.
 const SLOT_MS: i64 = 600_000;
@@ -21,14 +21,7 @@ async fn a_page_that_matches_nothing_ends_after_some_slots() {
     put_endpoint(store.as_ref(), tenant, true).await;
     let starts = (0..SLOTS).map(|slot| start(tenant, T0.plus_ms(slot * SLOT_MS)));
     let starts: Vec<_> = starts.collect();
-    for some in starts.chunks(64) {
-        let starting = some.iter().map(|start| {
-            let mut session = new_session(start);
-            session.message.created_at = start.created_at;
-            store.start(session)
-        });
-        futures_util::future::try_join_all(starting).await.unwrap();
-    }
+    start_all(store.as_ref(), &starts).await;
     let pages = async |status: Option<DeliveryStatus>| {
         let filter = DeliveryFilter {
             status,
