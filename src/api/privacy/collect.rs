@@ -181,19 +181,28 @@ async fn add(
     archive.add(&session).map_err(refused)
 }
 
-/// Returns the webhook messages of a session, oldest first, with their payloads and attempts.
+/// Returns the webhook messages of a session, oldest first, with their payloads and attempts. The
+/// read ends once the payloads are larger than an archive may be.
 async fn messages(source: &Source, row: &SessionRow) -> Result<Vec<Value>, Problem> {
     let Some(webhooks) = &source.webhooks else {
         return Ok(Vec::new());
     };
     let webhooks = webhooks.of(source.tenant);
     let endpoint = webhooks.endpoint().await?;
-    let details = webhooks.deliveries_to_access(row.start.session_id).await?;
-    let views = details.iter().map(|detail| {
-        let view = exported_delivery(detail, endpoint.as_ref());
-        view.map_err(Problem::internal)
-    });
-    views.collect()
+    let rows = webhooks.deliveries_to_access(row.start.session_id).await?;
+    let (mut views, mut bytes) = (Vec::with_capacity(rows.len()), 0);
+    for row in rows.iter().rev() {
+        let Some(detail) = webhooks.delivery_to_access(row.queued.id).await? else {
+            continue;
+        };
+        bytes += detail.body.as_ref().map_or(0, |body| body.len());
+        if bytes > ACCESS_ARCHIVE_BYTES_MAX {
+            return Err(refused(ExportError::TooLarge));
+        }
+        let view = exported_delivery(&detail, endpoint.as_ref());
+        views.push(view.map_err(Problem::internal)?);
+    }
+    Ok(views)
 }
 
 /// Returns the contributions of a session to the knowledge of its place.

@@ -24,9 +24,9 @@ impl Webhooks {
     pub fn released(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             self.inner.command(tenant, WebhookCommand::Released);
-        } else {
-            self.wake(tenant);
         }
+        // An actor that retires now ignores the command, and the wake starts its successor.
+        self.wake(tenant);
     }
 }
 

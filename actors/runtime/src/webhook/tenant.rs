@@ -101,8 +101,8 @@ impl TenantWebhooks<'_> {
         Ok((!is_hidden).then_some(detail))
     }
 
-    /// Returns all deliveries of a session, oldest first, with their bodies and attempts. They are
-    /// read for an access request, so restricted sessions are included.
+    /// Returns all deliveries of a session, newest first. They are read for an access request, so
+    /// restricted sessions are included.
     ///
     /// # Errors
     ///
@@ -110,31 +110,37 @@ impl TenantWebhooks<'_> {
     pub async fn deliveries_to_access(
         &self,
         session_id: SessionId,
-    ) -> StoreResult<Vec<DeliveryDetail>> {
+    ) -> StoreResult<Vec<DeliveryRow>> {
         let filter = DeliveryFilter {
             session_id: Some(session_id),
             ..DeliveryFilter::default()
         };
-        let (mut details, mut after) = (Vec::new(), None);
+        let (mut rows, mut after) = (Vec::new(), None);
         loop {
             let page = self
                 .outbox()
                 .deliveries(self.tenant, &filter, PAGE_ROWS_MAX, after)
                 .await?;
-            for row in page.rows {
-                if let Some(mut detail) = self.outbox().delivery(self.tenant, row.queued.id).await?
-                {
-                    show_sent_body(&mut detail);
-                    details.push(detail);
-                }
-            }
+            rows.extend(page.rows);
             match page.next {
                 Some(next) => after = Some(next),
-                None => break,
+                None => return Ok(rows),
             }
         }
-        details.reverse();
-        Ok(details)
+    }
+
+    /// Returns a delivery with its body and attempts, even if its session is restricted: it is read
+    /// for an access request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn delivery_to_access(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
+        let mut detail = self.outbox().delivery(self.tenant, id).await?;
+        if let Some(detail) = &mut detail {
+            show_sent_body(detail);
+        }
+        Ok(detail)
     }
 
     /// Returns whether this tenant has a delivery with that id, shown or not.

@@ -14,15 +14,19 @@ use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
 use sha2::{Digest, Sha256};
 
-use super::state::{Change, Decision, State};
+use super::state::{Change, Decision, State, random_tag};
 use crate::cql::statements::db::{decode, encode};
 use crate::cql::statements::write_group::WriteGroup;
 use crate::cql::work::live_sessions::{Entry, buckets_to_clear};
 use crate::cql::work::settle::END;
 use crate::cql::{CqlStore, Inner};
 
-/// The tag of the mark of a session that the app stopped after the service had ended it.
-const LATE_STOP: &[u8] = b"late stop";
+/// Returns the tag of a mark of a session that the app stopped after the service had ended it. Each
+/// mark has a tag of its own, so that a delete of an earlier mark does not remove it, even if its
+/// writer's clock is behind.
+fn late_stop_tag() -> Vec<u8> {
+    [b"late stop".as_slice(), &random_tag()].concat()
+}
 
 impl Inner {
     async fn end(
@@ -83,7 +87,7 @@ impl Inner {
         // Marked before the change, so that the mark stays if the process dies after it; and again
         // after it, because another node may have found meanwhile that the insight covers all
         // stored data.
-        self.mark_rescore(session_id, LATE_STOP).await?;
+        self.mark_rescore(session_id, &late_stop_tag()).await?;
         let decide = |state: &State| match state.end {
             Some(stored) if stored.reason.is_timeout() => {
                 let change = Change {
@@ -107,7 +111,7 @@ impl Inner {
         }
         let (outcome, _) = self.change_state(&record, stored, decide).await?;
         if outcome.is_some_and(|outcome| outcome.is_first) {
-            self.mark_rescore(session_id, LATE_STOP).await?;
+            self.mark_rescore(session_id, &late_stop_tag()).await?;
         }
         Ok(outcome)
     }

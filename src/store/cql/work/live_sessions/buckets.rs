@@ -44,11 +44,11 @@ const WATERMARK_AFTER_MS: i64 = 18 * HOUR_MS;
 /// The time that must pass after the end of an hour before a read that found it empty is
 /// remembered, milliseconds.
 const CLOSED_AFTER_MS: i64 = HOUR_MS;
-/// The time for which a read that found an hour empty is remembered, milliseconds.
+/// The time for which a read that found an hour of live sessions empty is remembered, milliseconds.
 const EMPTY_TTL_MS: i64 = 30 * 60_000;
-/// The time for which a read that found [`OLD`] empty is remembered, milliseconds. Other nodes may
-/// write into it at any time.
-const OLD_EMPTY_TTL_MS: i64 = 150_000;
+/// The time for which a read that found another bucket empty is remembered, milliseconds. Other
+/// nodes may write into [`OLD`] and mark sessions of any hour at any time.
+const OPEN_EMPTY_TTL_MS: i64 = 150_000;
 /// The minimum number of rows that one read takes from each shard that has them.
 const SHARD_ROWS_MIN: usize = 8;
 
@@ -354,9 +354,9 @@ impl Inner {
         let owner = table.shards(bucket);
         let uptime_ms = self.clock.uptime_ms();
         let generation = |shard: u8| self.ownership.generation(Shard(shard));
-        let empty_ttl_ms = match bucket {
-            OLD => OLD_EMPTY_TTL_MS,
-            _ => EMPTY_TTL_MS,
+        let empty_ttl_ms = match (table, bucket) {
+            (WorkTable::ToScore, _) | (_, OLD) => OPEN_EMPTY_TTL_MS,
+            (WorkTable::Live, _) => EMPTY_TTL_MS,
         };
         let is_empty = |shard: u8| {
             let read = self.caches.empty_buckets.get(&(table, shard, bucket));
