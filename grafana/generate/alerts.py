@@ -177,6 +177,18 @@ ALERTS = [
         quiet=[[series("porchlight_actor_restarts_total", "0x5 1x15", 'actor="session"')]],
     ),
     dict(
+        name="PorchlightTasksPanic",
+        expr="sum by (job, instance, task) (increase(porchlight_task_panics_total[15m])) > 0",
+        wait="0m",
+        severity="ticket",
+        summary="A background task panicked.",
+        description="A task that runs as long as the process panicked within the last 15 minutes and was restarted. The log names the task and the panic.",
+        runbook="tasks-panic",
+        dashboard="porchlight-actors",
+        fires=[([series("porchlight_task_panics_total", "0x5 1x15", 'task="retention"')], [dict(LABELS, task="retention")])],
+        quiet=[[series("porchlight_task_panics_total", "1x20", 'task="retention"')]],
+    ),
+    dict(
         name="PorchlightBatchQuarantined",
         expr="sum by (job, instance) (increase(porchlight_session_batches_quarantined_total[1h])) > 0",
         wait="0m",

@@ -15,7 +15,7 @@ use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept, StoreCall};
 use super::{
     ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, ReplayCheck, RuntimeKind,
-    SessionEnded, StopReason,
+    SessionEnded, StopReason, Task,
 };
 
 /// The type of a metric.
@@ -110,6 +110,8 @@ catalogue! {
             ["actor": ActorKind::VALUES, "message": MessageKind::VALUES, "outcome": Outcome::VALUES], "Messages handled, by outcome.";
         ACTOR_REJECTED_TOTAL = Counter, Count, "porchlight_actor_rejected_total"
             ["actor": ActorKind::VALUES], "Messages that a full mailbox refused.";
+        TASK_PANICS_TOTAL = Counter, Count, "porchlight_task_panics_total"
+            ["task": Task::VALUES], "Panics of the tasks that run as long as the process.";
     }
     "Ingest" {
         INGEST_BATCHES_TOTAL = Counter, Count, "porchlight_ingest_batches_total"

@@ -131,6 +131,7 @@ fn on_ended(request_id: Option<&str>, session_id: SessionId, reason: EndReason) 
 }
 
 fn on_task_panicked(task: Task, panics: u32) {
+    Metrics::get().on_task_panicked(task);
     tracing::error!(task = task.as_str(), panics, "task panicked");
 }
 

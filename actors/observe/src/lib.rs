@@ -62,23 +62,23 @@ label! {
     /// A task that runs as long as the process.
     Task {
         /// The timers of sessions or webhooks on one thread.
-        TimerWheel = "timer wheel",
+        TimerWheel = "timer_wheel",
         /// The writer of the audit log.
-        AuditWriter = "audit writer",
+        AuditWriter = "audit_writer",
         /// The search for webhook messages that are due.
-        WebhookScan = "webhook scan",
+        WebhookScan = "webhook_scan",
         /// The count of waiting webhook messages.
-        WebhookCount = "webhook count",
+        WebhookCount = "webhook_count",
         /// The deletion of data that is older than its retention.
         Retention = "retention",
         /// The check that no other process serves from the keyspace.
-        ServingWatch = "serving watch",
+        ServingWatch = "serving_watch",
         /// The start of the work of claimed shards.
-        ShardStart = "shard start",
+        ShardStart = "shard_start",
         /// The end of the work of shards that the node gives away.
-        ShardDrain = "shard drain",
+        ShardDrain = "shard_drain",
         /// The comparison of the node's shards with the store.
-        ShardReconcile = "shard reconcile",
+        ShardReconcile = "shard_reconcile",
         /// The thread that renews this node's lease and moves shards.
         Ownership = "ownership",
     }
@@ -298,6 +298,8 @@ pub struct Metrics {
     pub scoring_waiting: Gauge,
     /// The comparisons of live machines with replays, by [`ReplayCheck`].
     replay_checks: Vec<Counter>,
+    /// The panics of tasks, by [`Task`].
+    task_panics: Vec<Counter>,
 }
 
 impl Metrics {
@@ -306,6 +308,8 @@ impl Metrics {
         let ended = |reason: &SessionEnded| metrics::counter!(name::SESSIONS_ENDED_TOTAL, "reason" => reason.as_str());
         let insight = |outcome: &InsightOutcome| metrics::counter!(name::INSIGHTS_TOTAL, "outcome" => outcome.as_str());
         let checked = |check: &ReplayCheck| metrics::counter!(name::SCORING_REPLAY_CHECKS_TOTAL, "outcome" => check.as_str());
+        let panics =
+            |task: &Task| metrics::counter!(name::TASK_PANICS_TOTAL, "task" => task.as_str());
         Self {
             actors: ActorKind::ALL
                 .iter()
@@ -327,6 +331,7 @@ impl Metrics {
             quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
             scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),
             replay_checks: ReplayCheck::ALL.iter().map(checked).collect(),
+            task_panics: Task::ALL.iter().map(panics).collect(),
         }
     }
 
@@ -355,6 +360,10 @@ impl Metrics {
 
     fn on_replay_check(&self, check: ReplayCheck) {
         self.replay_checks[check as usize].increment(1);
+    }
+
+    fn on_task_panicked(&self, task: Task) {
+        self.task_panics[task as usize].increment(1);
     }
 
     fn on_insight(&self, outcome: InsightOutcome) {
