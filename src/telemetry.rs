@@ -8,9 +8,10 @@ use actix_rt::ArbiterHandle;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use porchlight_observe::request::{self, RequestName};
+use porchlight_observe::restarts::Restarts;
 use porchlight_observe::runtime::watch_lag;
 use porchlight_observe::store::StoreMetrics;
-use porchlight_observe::{RuntimeKind, name};
+use porchlight_observe::{RuntimeKind, Task, name};
 use tracing_subscriber::EnvFilter;
 
 use crate::notify::{ThreadTicks, feed_watchdog};
@@ -74,10 +75,11 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     porchlight_observe::install();
     let upkeep = handle.clone();
     tokio::spawn(async move {
+        let mut restarts = Restarts::new(Task::Upkeep);
         let mut ticks = tokio::time::interval(UPKEEP);
         loop {
             ticks.tick().await;
-            upkeep.run_upkeep();
+            let _done = restarts.run(async { upkeep.run_upkeep() }).await;
         }
     });
     Ok(handle)

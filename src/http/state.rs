@@ -9,6 +9,8 @@ use actix_web::{HttpMessage, HttpRequest};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_keys::{KeyAdmin, Tokens};
+use porchlight_observe::Task;
+use porchlight_observe::restarts::Restarts;
 use porchlight_ports::Keys;
 use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REMEMBERED_MS_MAX};
 
@@ -141,9 +143,13 @@ impl State {
 
 /// Removes rate-limit state of idle callers forever. Spawn it once.
 pub async fn run_cleanup(state: Data<State>) {
+    let mut restarts = Restarts::new(Task::Cleanup);
     loop {
         tokio::time::sleep(CLEANUP_INTERVAL).await;
-        state.auth.clean_up();
-        state.auth.write_uses().await;
+        let round = async {
+            state.auth.clean_up();
+            state.auth.write_uses().await;
+        };
+        let _cleaned = restarts.run(round).await;
     }
 }

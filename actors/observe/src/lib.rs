@@ -79,6 +79,10 @@ label! {
         ShardDrain = "shard_drain",
         /// The comparison of the node's shards with the store.
         ShardReconcile = "shard_reconcile",
+        /// The removal of outdated state of the API or the console.
+        Cleanup = "cleanup",
+        /// The upkeep of histograms.
+        Upkeep = "upkeep",
         /// The thread that renews this node's lease and moves shards.
         Ownership = "ownership",
     }
