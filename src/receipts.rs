@@ -80,7 +80,7 @@ mod tests {
         let now = TimestampMs(5);
         let mut request = PrivacyRequest::new(begin, now);
         assert!(statement(&request).is_none(), "it is not completed");
-        request.begin(now);
+        request.begin(now, None);
         for outcome in [
             Outcome::Marked(now),
             Outcome::Planned(Vec::new(), Counts::default(), vec![7, 8]),

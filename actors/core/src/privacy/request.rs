@@ -1,12 +1,21 @@
 //! Defines a privacy request and determines its next step.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::RangeInclusive;
+
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::ACCESS_DOWNLOAD_MS;
 use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestType, Subject};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, TimestampMs};
 use serde::{Deserialize, Serialize};
 
 use super::{DestroyedKeys, Outcome, Step};
+
+/// The difference, in milliseconds, by which the clock was set back if the newest session is that
+/// far ahead. The clocks of nodes differ by less, and a wait for more would be too long.
+const SET_BACK_MS: RangeInclusive<i64> = 60_001..=DAY_MS;
 
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +78,9 @@ pub struct PrivacyRequest {
     pub received_at: TimestampMs,
     /// The time at which the service begins to process the request.
     pub due_at: TimestampMs,
-    /// The time at which the service began to process the request. An erasure covers the sessions
-    /// created up to this time.
+    /// The time at which the service began to process the request, or the creation time of the
+    /// tenant's newest session if a clock was ahead. An erasure covers the sessions created up to
+    /// this time.
     pub began_at: Option<TimestampMs>,
     /// The time at which the request was completed.
     pub completed_at: Option<TimestampMs>,
@@ -200,23 +210,36 @@ impl PrivacyRequest {
         Ok(())
     }
 
-    /// Begins the request if it is due. The shell stores the request before it performs a step.
-    pub fn begin(&mut self, now: TimestampMs) {
-        if self.stage == Stage::Waiting
-            && self.status == RequestStatus::Pending
-            && self.due_at <= now
-        {
-            self.status = RequestStatus::InProgress;
-            self.began_at = Some(now);
-            self.stage = match self.request_type {
-                RequestType::Access => Stage::Counting(None),
-                _ => Stage::Marking,
-            };
+    /// Returns whether the request is due and has not begun.
+    #[must_use]
+    pub fn may_begin(&self, now: TimestampMs) -> bool {
+        self.stage == Stage::Waiting && self.status == RequestStatus::Pending && self.due_at <= now
+    }
+
+    /// Begins the request if it is due. `newest` is the creation time of the tenant's newest
+    /// session, by the clock of the node that created it; the request covers that session too. If
+    /// the clock was set back, an erasure first waits for that time, so that it does not erase
+    /// sessions that begin later. The shell stores the request before it performs a step.
+    pub fn begin(&mut self, now: TimestampMs, newest: Option<TimestampMs>) {
+        if !self.may_begin(now) {
+            return;
         }
+        let newest = newest.unwrap_or(now);
+        let is_set_back = SET_BACK_MS.contains(&newest.since_ms(now));
+        if is_set_back && self.request_type == RequestType::Erasure {
+            self.due_at = newest;
+            return;
+        }
+        self.status = RequestStatus::InProgress;
+        self.began_at = Some(now.max(newest));
+        self.stage = match self.request_type {
+            RequestType::Access => Stage::Counting(None),
+            _ => Stage::Marking,
+        };
     }
 
     /// Returns the time up to which sessions and other data must have been created to be covered by
-    /// the request: the time at which it began.
+    /// the request: the time at which it began, or the creation time of the newest session then.
     #[must_use]
     pub fn covers_until(&self) -> TimestampMs {
         self.began_at.unwrap_or(self.received_at)
@@ -333,162 +356,5 @@ impl PrivacyRequest {
         if let RecordedSubject::Clear(subject) = &self.subject {
             self.subject = RecordedSubject::Hashed(subject.hashed(self.salt));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn request(request_type: RequestType) -> PrivacyRequest {
-        let begin = Begin {
-            request_id: "r1".into(),
-            request_type,
-            subject: Subject::ExternalRiderId("rider-7".into()),
-            suppress: false,
-            reason: Some("asked by rider-7".into()),
-            body_hash: String::new(),
-            salt: [1; 16],
-            delay_ms: 3_000,
-        };
-        PrivacyRequest::new(begin, TimestampMs(1_000))
-    }
-
-    fn session(number: u128) -> SessionId {
-        SessionId::new(TimestampMs(5), number)
-    }
-
-    /// Simulates a store in which a subject has the given sessions, and a shell that is killed
-    /// before it stores the outcomes of some steps.
-    fn run(mut left: Vec<SessionId>, kills: &[bool]) -> (PrivacyRequest, Vec<SessionId>) {
-        let mut stored = request(RequestType::Erasure);
-        let (mut now, mut kills) = (TimestampMs(1_000), kills.iter());
-        for _ in 0..1_000 {
-            let mut working = stored.clone();
-            working.begin(now);
-            let outcome = match working.step(now) {
-                Step::Over => return (stored, left),
-                Step::WaitUntil(at) => {
-                    now = at;
-                    continue;
-                }
-                Step::Mark(..) => Outcome::Marked(now.plus_ms(5)),
-                Step::Plan(..) => {
-                    let page: Vec<_> = left.iter().take(2).copied().collect();
-                    let counts = Counts {
-                        sessions: page.len() as u64,
-                        ..Counts::default()
-                    };
-                    let key = |id: &SessionId| u64::from(id.to_bytes()[15]);
-                    let keys = page.iter().map(key).collect();
-                    Outcome::Planned(page, counts, keys)
-                }
-                Step::Erase(page) => {
-                    left.retain(|id| !page.contains(id));
-                    Outcome::Done
-                }
-                Step::Recorders(..) | Step::IdempotencyKeys => {
-                    assert!(left.is_empty(), "sessions are erased first");
-                    Outcome::Removed(Counts::default())
-                }
-                Step::Purge | Step::Unmark(..) => Outcome::Done,
-                Step::Withdraw(..) => unreachable!("no session is held"),
-                Step::Count(..) => unreachable!("an erasure counts its pages"),
-            };
-            working.record(outcome, now);
-            if !kills.next().copied().unwrap_or(false) {
-                stored = working;
-            }
-        }
-        panic!("the request does not end");
-    }
-
-    proptest! {
-        #[test]
-        fn an_erasure_ends_with_everything_gone_and_counted_once(
-            sessions in 0_usize..9,
-            kills in prop::collection::vec(any::<bool>(), 0..40),
-        ) {
-            let left = (0..sessions as u128).map(session).collect();
-            let (ended, left) = run(left, &kills);
-            prop_assert!(left.is_empty());
-            prop_assert_eq!(ended.status, RequestStatus::Completed);
-            prop_assert_eq!(ended.counts.sessions, sessions as u64);
-            let keys = match sessions {
-                0 => Vec::new(),
-                1 => vec!["0".to_owned()],
-                _ => vec![format!("0-{}", sessions - 1)],
-            };
-            prop_assert_eq!(ended.data_keys.ids(), keys);
-        }
-    }
-
-    #[test]
-    fn a_completed_erasure_identifies_no_person() {
-        let (ended, _) = run(vec![session(1)], &[]);
-        let text = serde_json::to_string(&ended).unwrap();
-        assert!(!text.contains("rider-7"), "{text}");
-        let subject = Subject::ExternalRiderId("rider-7".into());
-        assert!(
-            matches!(&ended.subject, RecordedSubject::Hashed(hashed) if hashed.matches(&subject))
-        );
-    }
-
-    #[test]
-    fn only_a_pending_request_is_cancelled() {
-        let mut pending = request(RequestType::Erasure);
-        pending.begin(TimestampMs(3_999));
-        assert_eq!(pending.cancel(TimestampMs(3_999)), Ok(()));
-        assert_eq!(pending.status, RequestStatus::Cancelled);
-        assert_eq!(pending.step(TimestampMs(9_999)), Step::Over);
-        let mut begun = request(RequestType::Erasure);
-        begun.begin(TimestampMs(4_000));
-        assert_eq!(begun.cancel(TimestampMs(4_000)), Err(NotPending));
-        assert_eq!(begun.status, RequestStatus::InProgress);
-    }
-
-    #[test]
-    fn an_erasure_of_a_held_session_fails_and_erases_nothing() {
-        let mut request = request(RequestType::Erasure);
-        let now = TimestampMs(4_000);
-        request.begin(now);
-        request.record(Outcome::Held, now);
-        assert_eq!(request.status, RequestStatus::Failed);
-        assert_eq!(request.completed_at, None);
-        assert_eq!(request.step(now), Step::Over);
-    }
-
-    #[test]
-    fn an_erasure_that_meets_held_sessions_gives_up_its_mark_and_fails() {
-        let mut request = request(RequestType::Erasure);
-        let now = TimestampMs(4_000);
-        request.begin(now);
-        request.record(Outcome::Marked(now), now);
-        let page = Outcome::Planned(vec![session(1)], Counts::default(), Vec::new());
-        request.record(page, now);
-        assert_eq!(request.step(now), Step::Erase(vec![session(1)]));
-        request.record(Outcome::Done, now);
-        request.record(Outcome::Held, now);
-        let subject = Subject::ExternalRiderId("rider-7".into());
-        assert_eq!(request.step(now), Step::Withdraw(subject, now));
-        assert!(!request.is_over());
-        request.record(Outcome::Done, now);
-        assert_eq!(request.status, RequestStatus::Failed);
-        assert_eq!(request.completed_at, None);
-        assert_eq!(request.step(now), Step::Over);
-    }
-
-    #[test]
-    fn a_restriction_begins_at_once_and_keeps_its_subject() {
-        let mut request = request(RequestType::Restriction);
-        let now = TimestampMs(1_000);
-        request.begin(now);
-        request.record(Outcome::Marked(now), now);
-        request.record(Outcome::Counted(Counts::default(), None), now);
-        request.record(Outcome::Done, now);
-        assert_eq!(request.status, RequestStatus::Completed);
-        assert!(matches!(request.subject, RecordedSubject::Clear(_)));
     }
 }

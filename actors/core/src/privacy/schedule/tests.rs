@@ -44,7 +44,7 @@ fn request(request_type: RequestType, subject: u8, received_at: TimestampMs) -> 
 /// Returns a restriction or release that has changed its mark.
 fn marked(before: &PrivacyRequest) -> PrivacyRequest {
     let mut after = before.clone();
-    after.begin(NOW);
+    after.begin(NOW, None);
     after.record(Outcome::Marked(NOW), NOW);
     after
 }
@@ -362,7 +362,7 @@ impl Shell {
         else {
             return;
         };
-        request.begin(NOW.plus_ms(self.now));
+        request.begin(NOW.plus_ms(self.now), None);
         if request.subject_to_mark().is_some() {
             request.record(Outcome::Marked(NOW.plus_ms(self.now + 50)), NOW);
         }
@@ -432,7 +432,7 @@ proptest! {
 fn a_settling_erasure_waits_and_a_purging_one_does_not() {
     let mut erasure = request(RequestType::Erasure, 1, NOW);
     assert_eq!(erasure.waits_until(), Some(NOW));
-    erasure.begin(NOW);
+    erasure.begin(NOW, None);
     assert_eq!(erasure.waits_until(), None);
     erasure.record(Outcome::Marked(NOW.plus_ms(50)), NOW);
     assert_eq!(erasure.waits_until(), Some(NOW.plus_ms(50)));

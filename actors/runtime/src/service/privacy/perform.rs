@@ -6,7 +6,7 @@ use std::time::Duration;
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_core::privacy::{Mark, OpenKey, Outcome, PrivacyRequest, Stage, Step};
 use porchlight_observe::chain;
-use porchlight_ports::{StoreError, StoreResult};
+use porchlight_ports::{SessionFilter, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PRIVACY_ERASE_PAUSE_MS, PRIVACY_SETTLE_ALONE_MS, PRIVACY_SETTLE_SHARED_MS,
@@ -83,7 +83,9 @@ impl<'s> OwnedRequest<'s> {
                 return Ok(Performed::Stopped);
             }
             let mut next = stored.clone();
-            next.begin(service.now());
+            if next.may_begin(service.now()) {
+                next.begin(service.now(), self.newest_session().await?);
+            }
             if next != stored {
                 // The conditional write decides between this start and a concurrent cancellation.
                 requests.replace(&stored, &next).await?;
@@ -112,6 +114,13 @@ impl<'s> OwnedRequest<'s> {
                 return Ok(Performed::Yields);
             }
         }
+    }
+
+    /// Returns the creation time of the tenant's newest session.
+    async fn newest_session(&self) -> StoreResult<Option<TimestampMs>> {
+        let (store, every) = (self.service.store(), SessionFilter::default());
+        let newest = store.list(self.key.tenant, &every, 1, None).await?.rows;
+        Ok(newest.first().map(|row| row.start.created_at))
     }
 
     /// Returns the receipt of a completed erasure, which completes without one if it cannot be
