@@ -11,6 +11,7 @@ mod json;
 mod motion;
 pub mod overland;
 pub mod owntracks;
+mod plan;
 mod push;
 mod rates;
 pub mod sensor_logger;
@@ -19,8 +20,9 @@ mod time;
 pub mod traccar;
 
 pub use activity::Activity;
+pub use plan::{Append, Opening, Plan, Stop};
 pub use push::{ImuArrays, Measurement, PayloadError, Push, PushNumber, Reading};
-pub use state::{Append, EndOfSession, Opening, Plan, RecordedSession, RecorderState, Stop};
+pub use state::{EndOfSession, RecordedSession, RecorderState};
 
 #[cfg(test)]
 mod tests;

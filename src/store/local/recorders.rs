@@ -6,8 +6,9 @@ use porchlight_schema::ids::RecorderId;
 use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
-use crate::engine::Engine;
+use crate::engine::{Durability, Engine};
 use crate::tables::recorders;
+use crate::txn::Txn;
 
 #[async_trait]
 impl<E: Engine> Recorders for LocalStore<E> {
@@ -34,8 +35,10 @@ impl<E: Engine> Recorders for LocalStore<E> {
         data: Vec<u8>,
         _expires_at: TimestampMs,
     ) -> StoreResult<bool> {
+        let bytes = data.len();
+        let change = move |txn: &mut Txn<'_>| recorders::change(txn, id, version, &data);
         self.committer
-            .write_for_client(move |txn| recorders::change(txn, id, version, &data))
+            .run_for_client(bytes, Durability::Synced, change)
             .await
     }
 

@@ -10,11 +10,11 @@ use porchlight_schema::limits::{
     RECORDER_SESSIONS_KNOWN_MAX, RECORDER_STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::sample::Kind;
-use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::push::{self, Measurement, Push, PushNumber, Reading};
+use super::plan::{Append, Opening, Plan, Stop};
+use super::push::{Measurement, Push, PushNumber, Reading};
 use super::rates::{self, PushCounts};
 
 /// The maximum number of missing first pushes of a recording for which the recorder waits: they
@@ -22,6 +22,8 @@ use super::rates::{self, PushCounts};
 const FIRST_PUSHES_AWAITED_MAX: u32 = 8;
 /// The readings of awaited pushes lie at most this long before the first push to arrive.
 const FIRST_PUSHES_AWAITED_MS_MAX: i64 = 60_000;
+/// The time, in milliseconds, for which the arrival of a push without a step is not stored again.
+const ARRIVAL_STORED_MS: i64 = 1_000;
 /// The number of recent pushes from which the received rates are computed.
 const RATE_PUSHES_MAX: usize = 8;
 
@@ -163,57 +165,6 @@ pub enum EndOfSession {
     At(i64),
 }
 
-/// A session to create.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    /// The session's position among the recorder's sessions; creating it again under the same
-    /// ordinal gives the same session.
-    pub ordinal: u32,
-    /// The start of the session by the phone's wall clock.
-    pub started_at_ms: i64,
-    /// The start of the session by the service's clock.
-    pub begins_at: TimestampMs,
-}
-
-/// Readings to store as one batch.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Append<'m> {
-    /// The ordinal of the session.
-    pub ordinal: u32,
-    /// The `seq` of the batch.
-    pub seq: u32,
-    readings: &'m [Reading],
-    skipped: u32,
-}
-
-impl Append<'_> {
-    /// Returns the batch of a session that began at `started_at_ms` of the phone's clock.
-    #[must_use]
-    pub fn pack(&self, started_at_ms: i64) -> PackedBatch {
-        push::pack(self.readings, started_at_ms, self.skipped)
-    }
-}
-
-/// A session to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
-    /// The ordinal of the session.
-    pub ordinal: u32,
-    /// The end of the session by the phone's wall clock.
-    pub ended_at_ms: i64,
-}
-
-/// The steps for one push: open, then append, then stop. Repeating them changes nothing.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan<'m> {
-    /// The sessions to create, in order.
-    pub openings: Vec<Opening>,
-    /// The batches to append, in order.
-    pub appends: Vec<Append<'m>>,
-    /// The sessions to stop, in order.
-    pub stops: Vec<Stop>,
-}
-
 /// The known state of a recorder's sessions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -270,6 +221,16 @@ impl RecorderState {
             session.session_id = Some(session_id);
             session.started_at_ms = started_at_ms;
         }
+    }
+
+    /// Returns whether the state must be stored for a plan. The arrival of pushes without a step,
+    /// which cost their sender little, is stored once a second. `heard_at` is the
+    /// [`last_heard_at`](Self::last_heard_at) before the plan.
+    #[must_use]
+    pub fn must_store(&self, plan: &Plan<'_>, heard_at: Option<TimestampMs>) -> bool {
+        let heard = heard_at.zip(self.last_heard_at);
+        let is_recent = heard.is_some_and(|(before, now)| now.since_ms(before) < ARRIVAL_STORED_MS);
+        !(plan.is_empty() && is_recent)
     }
 
     /// Processes a push that arrived at `now`. `idle_ms` is `session.idle_timeout`.

@@ -142,7 +142,11 @@ impl Service {
             let recorder = recorder.filter(|recorder| now < recorder.order.expires_at);
             let mut recorder = recorder.ok_or(RecordError::Gone)?;
             self.refresh_newest_end(&mut recorder.state).await?;
+            let heard_at = recorder.state.last_heard_at;
             let plan = recorder.state.plan(push, idle_ms, now);
+            if !recorder.state.must_store(&plan, heard_at) {
+                return Ok(());
+            }
             for &opening in &plan.openings {
                 if opening.ordinal >= counted_below {
                     self.count_start(recorder.order.tenant)?;

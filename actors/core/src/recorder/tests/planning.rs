@@ -316,3 +316,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_arrival_of_empty_pushes_is_stored_once_a_second() {
+    let mut state = RecorderState::default();
+    let (empty, reading) = (push(None, &[], &[]), push(None, &[NOW.0], &[]));
+    let mut must_store = |push: &Push, after_ms: i64| {
+        let heard_at = state.last_heard_at;
+        let plan = state.plan(push, IDLE_MS, NOW.plus_ms(after_ms));
+        state.must_store(&plan, heard_at)
+    };
+    assert!(must_store(&empty, 0), "the first");
+    assert!(!must_store(&empty, 999));
+    assert!(must_store(&empty, 2_000));
+    assert!(must_store(&reading, 2_001), "a reading is stored");
+}
