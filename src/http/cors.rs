@@ -1,6 +1,7 @@
 //! Cross-origin requests (CORS) to the paths that phones call. Web apps of the configured origins
 //! may call these, and no page of another origin may call anything.
 
+use actix_web::HttpRequest;
 use actix_web::body::BoxBody;
 use actix_web::dev::ServiceResponse;
 use actix_web::http::Method;
@@ -75,6 +76,25 @@ fn methods(route: Route) -> Option<&'static str> {
     })
 }
 
+/// Returns the origin of a request if it is configured.
+fn configured<'r>(request: &'r HttpRequest, origins: &Origins) -> Option<&'r HeaderValue> {
+    let mut given = request.headers().get_all(ORIGIN);
+    match (given.next(), given.next()) {
+        (Some(origin), None) => Some(origin).filter(|origin| origins.0.contains(origin)),
+        _ => None,
+    }
+}
+
+fn is_preflight(request: &HttpRequest) -> bool {
+    let headers = request.headers();
+    request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Returns whether [`finish`] replaces the router's answer by that to a preflight request.
+pub(super) fn answers_preflight(request: &HttpRequest, route: Route, origins: &Origins) -> bool {
+    is_preflight(request) && methods(route).is_some() && configured(request, origins).is_some()
+}
+
 /// Adds the headers that let a page of a configured origin read the answer, and answers preflight
 /// requests. Without configured origins the answer stays as it is.
 pub(super) fn finish(response: &mut ServiceResponse<BoxBody>, route: Route, origins: &Origins) {
@@ -89,18 +109,10 @@ pub(super) fn finish(response: &mut ServiceResponse<BoxBody>, route: Route, orig
     response
         .headers_mut()
         .append(VARY, HeaderValue::from_static("origin"));
-    let mut given = request.headers().get_all(ORIGIN);
-    let (Some(origin), None) = (given.next(), given.next()) else {
+    let Some(origin) = configured(&request, origins) else {
         return;
     };
-    if !origins.0.contains(origin) {
-        return;
-    }
-    let is_preflight = *request.method() == Method::OPTIONS
-        && request
-            .headers()
-            .contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    if is_preflight {
+    if is_preflight(&request) {
         preflight(response, methods);
     }
     let headers = response.headers_mut();

@@ -144,7 +144,13 @@ fn finish(
         }
         return response;
     };
-    on_problem(&problem, request_id, route_of(&response).as_str());
+    let route = route_of(&response);
+    let state = response.request().app_data::<Data<State>>();
+    let is_preflight =
+        state.is_some_and(|state| cors::answers_preflight(response.request(), route, &state.cors));
+    if !is_preflight {
+        on_problem(&problem, request_id, route.as_str());
+    }
     let (request, _) = response.into_parts();
     let problem = problem.of_request(request_id.clone());
     ServiceResponse::new(request, problem.error_response())
