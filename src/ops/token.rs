@@ -94,19 +94,17 @@ impl Drop for TokenFile {
     }
 }
 
-/// Reads the entry next to the store in `folder`. Returns `None` if there is no file.
+/// Reads the entry next to the store in `folder`. Returns `None` if there is no file, or if its
+/// content is no entry, for example after a power cut: then the lock of the store decides whether a
+/// command may open it.
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read or parsed.
+/// Returns an error if the file cannot be read.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     let path = folder.join(FILE_NAME);
     match fs::read(&path) {
-        Ok(bytes) => {
-            Ok(Some(serde_json::from_slice(&bytes).with_context(|| {
-                format!("{} cannot be parsed", path.display())
-            })?))
-        }
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
@@ -131,6 +129,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(&temporary)?;
     file.write_all(bytes)?;
+    file.sync_all()?;
     fs::rename(&temporary, path)
 }
 
