@@ -53,7 +53,8 @@ impl Entered {
             request_id: text("requestId"),
             request_type: text("type"),
             kind: text("kind"),
-            subject: text("subject"),
+            // Ids of couriers and deliveries are the customer's, and may have spaces at their ends.
+            subject: form.get("subject").to_owned(),
             suppress: form.get("suppress") == "yes",
             reason: text("reason"),
         }
@@ -86,7 +87,7 @@ impl Entered {
             "externalRiderId" => Subject::ExternalRiderId(self.subject.clone()),
             "deliveryId" => Subject::DeliveryId(self.subject.clone()),
             "sessionId" => {
-                let id: Option<SessionId> = self.subject.parse().ok();
+                let id: Option<SessionId> = self.subject.trim().parse().ok();
                 Subject::SessionId(id.ok_or("The id of a session begins with ses_.")?)
             }
             _ => return Err("Choose the kind of subject.".to_owned()),
@@ -112,7 +113,7 @@ impl Entered {
 
     /// Returns whether the visitor has confirmed the request.
     pub(super) fn is_confirmed(&self, form: &Form) -> bool {
-        self.request_type != "erasure" || form.get("confirm").trim() == self.subject
+        self.request_type != "erasure" || form.get("confirm") == self.subject
     }
 
     /// Renders the texts as hidden fields.
