@@ -47,7 +47,7 @@ pub(super) fn encode<'f>(fields: impl Iterator<Item = (&'f str, &'f str)>) -> St
     query
 }
 
-/// Reads the form in a request's body.
+/// Reads the form in a request's body, within these limits.
 ///
 /// # Errors
 ///
@@ -57,6 +57,7 @@ pub(super) async fn read(
     http: &HttpRequest,
     payload: Payload,
     state: &State,
+    limits: Limits,
 ) -> Result<Form, Problem> {
     let media = http.headers().get(CONTENT_TYPE);
     let media = media
@@ -69,7 +70,7 @@ pub(super) async fn read(
             "This path accepts form submissions only.",
         ));
     }
-    let announced = body::announced(http.headers(), Limits::REQUEST)?;
+    let announced = body::announced(http.headers(), limits)?;
     let body = announced
         .read(payload, state.config.body_deadlines, |_| Ok(()))
         .await?

@@ -12,7 +12,6 @@ mod list_query;
 mod live_sessions;
 mod names;
 mod overview;
-mod painting;
 mod privacy;
 mod recorders;
 mod return_to;
@@ -34,7 +33,9 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use porchlight_http::State;
 use porchlight_http::problem::Problem;
+use porchlight_observe::Task;
 use porchlight_observe::http::Route;
+use porchlight_observe::restarts::Restarts;
 
 use route::ROOT;
 pub use state::Console;
@@ -44,9 +45,11 @@ const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Calls [`Console::clean_up`] periodically, forever. Spawn it once.
 pub async fn run_cleanup(console: Data<Console>, state: Data<State>) {
+    let mut restarts = Restarts::new(Task::Cleanup);
     loop {
         tokio::time::sleep(CLEANUP_INTERVAL).await;
-        console.clean_up(state.service.now());
+        let round = async { console.clean_up(state.service.now()) };
+        let _cleaned = restarts.run(round).await;
     }
 }
 

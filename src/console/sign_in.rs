@@ -5,6 +5,7 @@ use actix_web::http::header::{RETRY_AFTER, SET_COOKIE};
 use actix_web::web::{Payload, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
+use porchlight_http::body::Limits;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_schema::key::KeyKind;
@@ -14,6 +15,13 @@ use super::return_to::{NEXT_CHARS_MAX, is_console_address};
 use super::route::ROOT;
 use super::signed_in::{self, SignedInRequest};
 use super::{guard, layout};
+
+/// The limits of the form, which anybody may submit: a key, and the address of the page to return
+/// to.
+const FORM_LIMITS: Limits = Limits {
+    sent_bytes: 8 * 1024,
+    unpacked_bytes: 8 * 1024,
+};
 
 /// The reason for the sign-in page, if there is one to show.
 #[derive(Clone, Copy)]
@@ -89,7 +97,7 @@ fn page(next: &str, why: Option<SignInNotice>) -> Markup {
 async fn sign_in(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
     let state = signed_in::state(&http)?;
     let console = signed_in::console(&http)?;
-    let form = form::read(&http, payload.into_inner(), &state).await?;
+    let form = form::read(&http, payload.into_inner(), &state, FORM_LIMITS).await?;
     let next = form.get("next").to_owned();
     let peer = http.peer_addr().map(|peer| peer.ip());
     let client = console.proxies.client(peer, http.headers());

@@ -12,6 +12,7 @@ use porchlight_actors::service::{SharePermit, TenantSessions};
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::State;
 use porchlight_http::audit;
+use porchlight_http::body::Limits;
 use porchlight_http::permission;
 use porchlight_http::problem::{Code, Problem, session_not_found, share_exceeded};
 use porchlight_observe::shares::Share;
@@ -151,7 +152,13 @@ impl SignedInRequest {
 
     /// Reads the submitted form, which must belong to this session.
     pub(super) async fn form(&mut self) -> Result<Form, Problem> {
-        let form = form::read(&self.http, self.payload.take(), &self.state).await?;
+        let form = form::read(
+            &self.http,
+            self.payload.take(),
+            &self.state,
+            Limits::REQUEST,
+        )
+        .await?;
         if self
             .console
             .tickets

@@ -3,17 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 
+use porchlight_actors::turns::Turns;
 use porchlight_http::client_address::TrustedProxies;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_map::StreetMap;
+use porchlight_schema::limits::{
+    MAP_SQUARES_PAINTED_AT_ONCE_MAX, ORGANIZATION_MAP_SQUARES_WAITING_MAX,
+};
 use porchlight_schema::time::TimestampMs;
 
 use super::live_sessions::Boards;
 use super::names::Names;
-use super::painting::Painting;
 use super::session_cookie::Tickets;
 use super::streams::Streams;
 use super::throttle::Throttle;
+
+/// The maximum number of sessions whose samples a node reads for pages at the same time; one of each
+/// organization.
+const TRACES_READ_AT_ONCE_MAX: usize = 2;
 
 /// The console's own state, in addition to the API's.
 pub struct Console {
@@ -23,7 +30,10 @@ pub struct Console {
     pub(crate) names: Names,
     pub(crate) streams: Streams,
     pub(crate) map: Option<Arc<StreetMap>>,
-    pub(crate) painting: Painting,
+    /// The turns of organizations to paint squares of the map.
+    pub(crate) paintings: Turns,
+    /// The turns of organizations to read the samples of a session for its page.
+    pub(crate) traces: Turns,
     pub(crate) boards: Boards,
 }
 
@@ -44,7 +54,12 @@ impl Console {
             names: Names::default(),
             streams: Streams::default(),
             map: None,
-            painting: Painting::default(),
+            paintings: Turns::new(
+                MAP_SQUARES_PAINTED_AT_ONCE_MAX,
+                ORGANIZATION_MAP_SQUARES_WAITING_MAX,
+            ),
+            // The share of lists bounds how many pages of an organization wait.
+            traces: Turns::new(TRACES_READ_AT_ONCE_MAX, usize::MAX),
             boards: Boards::default(),
         }
     }

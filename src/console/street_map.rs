@@ -5,6 +5,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_actors::turns::TooManyWaiting;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_map::TileId;
 use porchlight_picture::map_tile;
@@ -37,20 +38,23 @@ async fn square(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let id = id().filter(|_| request.path_segment("version") == map.version());
     let id = id.ok_or_else(Problem::not_found)?;
     let is_dark = request.path_segment("theme") == "dark";
-    let painting = &request.console.painting;
-    let busy = |_| {
+    let turn = request
+        .console
+        .paintings
+        .take(request.tenant().organization_id);
+    let busy = |_: TooManyWaiting| {
         Problem::new(
             Code::Overloaded,
             "Too many parts of the map are being painted.",
         )
     };
-    let _admitted = painting.admitted.try_acquire().map_err(busy)?;
-    let _guard = painting
-        .painting
-        .acquire()
-        .await
-        .map_err(Problem::internal)?;
-    let painted = actix_web::web::block(move || map_tile(&map, id, is_dark)).await;
+    let turn = turn.await.map_err(busy)?;
+    let painting = move || {
+        // Held until the square is painted, even if the client disconnects before.
+        let _turn = turn;
+        map_tile(&map, id, is_dark)
+    };
+    let painted = actix_web::web::block(painting).await;
     let bytes = painted
         .map_err(Problem::internal)?
         .map_err(Problem::internal)?;

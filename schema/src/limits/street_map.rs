@@ -30,10 +30,12 @@ pub const MAP_TILES_DRAWN_MAX: usize = 64;
 pub const MAP_POINTS_DRAWN_MAX: usize = 60_000;
 /// Maximum length of the notice that names the source of a map, in characters.
 pub const MAP_ATTRIBUTION_CHARS_MAX: usize = 80;
-/// Maximum number of squares of the map that a node paints at the same time for the console.
+/// Maximum number of squares of the map that a node paints at the same time for the console; one of
+/// each organization.
 pub const MAP_SQUARES_PAINTED_AT_ONCE_MAX: usize = 2;
-/// Maximum number of requests that wait for a square on a node; further ones are answered with 503.
-pub const MAP_SQUARES_WAITING_MAX: usize = 128;
+/// Maximum number of an organization's requests that paint a square or wait for one on a node;
+/// further ones are answered with 503.
+pub const ORGANIZATION_MAP_SQUARES_WAITING_MAX: usize = 128;
 /// Maximum number of positions that the map of one session shows; of more, every n-th is shown.
 pub const MAP_POSITIONS_MAX: usize = 2_000;
 /// Maximum number of sessions on a live board.
@@ -49,4 +51,3 @@ pub const BOARD_READS_AT_ONCE_MAX: usize = 16;
 pub const BOARD_TENANTS_MAX: usize = 256;
 
 const _: () = assert!(MAP_TILE_POINTS_MAX <= MAP_POINTS_KEPT_MAX);
-const _: () = assert!(MAP_SQUARES_PAINTED_AT_ONCE_MAX <= MAP_SQUARES_WAITING_MAX);

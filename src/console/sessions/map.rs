@@ -125,18 +125,25 @@ pub(super) fn class(event: Option<EventType>) -> &'static str {
     }
 }
 
-/// Returns the movement at a time.
-fn movement_at(events: &[Event], t_ms: u32) -> Option<EventType> {
-    let covers = |event: &&Event| {
-        event.event_type.is_movement()
-            && event.t_start_ms <= t_ms
-            && event.t_end_ms.is_none_or(|end_ms| t_ms < end_ms)
-    };
-    events
-        .iter()
-        .rev()
-        .find(covers)
-        .map(|event| event.event_type)
+/// The movement events of a session, in order of time. Of two movements, one ends before the other
+/// starts.
+struct Movements<'e>(Vec<&'e Event>);
+
+impl<'e> Movements<'e> {
+    fn of(events: &'e [Event]) -> Self {
+        let movements = events.iter().filter(|event| event.event_type.is_movement());
+        let mut movements: Vec<_> = movements.collect();
+        movements.sort_by_key(|event| event.t_start_ms);
+        Self(movements)
+    }
+
+    /// Returns the movement at a time.
+    fn at(&self, t_ms: u32) -> Option<EventType> {
+        let started = self.0.partition_point(|event| event.t_start_ms <= t_ms);
+        let event = self.0.get(started.checked_sub(1)?)?;
+        let covers = event.t_end_ms.is_none_or(|end_ms| t_ms < end_ms);
+        covers.then_some(event.event_type)
+    }
 }
 
 /// Renders the whole route and the area around the door, or a sentence if there is nothing to draw.
@@ -232,10 +239,11 @@ fn map(content: &MapContent<'_>, view: &View, label: &str) -> Markup {
 /// data.
 fn route(content: &MapContent<'_>, view: &View) -> Markup {
     let fixes = content.trace.fixes.iter().filter(|fix| !is_inaccurate(fix));
+    let movements = Movements::of(content.events);
     let mut runs: Vec<(&str, String)> = Vec::new();
     let mut last: Option<(u32, (f32, f32))> = None;
     for fix in fixes {
-        let class = class(movement_at(content.events, fix.t_ms));
+        let class = class(movements.at(fix.t_ms));
         let (x, y) = view.fix(fix);
         // A forged fix far away should not draw a line across the whole map.
         if x.abs() > 40.0 * WIDTH || y.abs() > 40.0 * HEIGHT {

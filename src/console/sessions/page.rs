@@ -122,7 +122,7 @@ async fn read(request: &SignedInRequest) -> Result<PageContent, Problem> {
         .and(request.state.links.as_ref());
     let image = links.and_then(|links| links.image_url(session_id));
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
-    let trace = trace::read(request.sessions(), &row).await?;
+    let trace = trace::read(request, &row).await?;
     let webhooks = request.webhooks()?;
     let webhooks = webhooks.of(request.tenant());
     let filter = DeliveryFilter {

@@ -163,7 +163,7 @@ fn cadence(trace: &Trace, length_ms: u32) -> Option<Series> {
             && let Some(count) = counts.get_mut((after.0 / window_ms) as usize)
         {
             // Only increases of the counter matter: a decrease is a restart (contract 3).
-            *count += after.1.saturating_sub(before.1);
+            *count = count.saturating_add(after.1.saturating_sub(before.1));
         }
     }
     let per_minute = |(number, count): (usize, u32)| {
