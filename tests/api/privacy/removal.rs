@@ -1,6 +1,7 @@
 //! Tests that a legal hold or a restriction is acknowledged only if retention removes nothing from
 //! then on, even when the process that removes is killed.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use porchlight_actors::service::Swept;
@@ -116,11 +117,18 @@ async fn a_hold_is_acknowledged_once_a_removal_of_a_part_has_ended() {
         Step::Decided,
     )
     .await;
+    let is_placed = Cell::new(false);
+    let placing = async {
+        let placed = hold(&server, Method::PUT, &session.id).await;
+        is_placed.set(true);
+        placed
+    };
     let finishing = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!is_placed.get(), "the removal has not ended");
         finish(&server).await
     };
-    let (placed, swept) = tokio::join!(hold(&server, Method::PUT, &session.id), finishing);
+    let (placed, swept) = tokio::join!(placing, finishing);
     assert_eq!((placed.status, swept.telemetry), (200, 1));
     server.clock.advance_min(30 * DAY_MIN);
     assert_eq!(sweep(&server).await, Swept::default());

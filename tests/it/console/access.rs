@@ -97,6 +97,12 @@ fn a_ticket_contains_no_key_and_ends_with_it() {
                 && secure.header(SET_COOKIE).contains("; Secure")
         );
 
+        let long = http
+            .post(format!("{}/console/sign-in", server.api))
+            .header("Sec-Fetch-Site", "same-origin");
+        let long = form(long, &[("key", &secret), ("next", &"x".repeat(9_000))]);
+        assert_eq!(Seen::of(long).await.status, 413);
+
         // A sign-out also invalidates a kept copy of the cookie.
         let visitor = Visitor::sign_in(&server, &secret).await;
         let left = visitor.post("/console/sign-out", &[]).await;
