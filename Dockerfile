@@ -1,4 +1,4 @@
-# Two stages: the compiler, and then nothing but the binary, the system's certificates and a user of its own.
+# Two stages: the first one compiles the binary; the second one contains only the binary, the system's certificates and a user.
 FROM docker.io/library/rust:1.95-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends cmake && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
@@ -14,7 +14,7 @@ COPY --from=build /source/target/release/porchlight /usr/local/bin/porchlight
 USER porchlight
 WORKDIR /var/lib/porchlight
 VOLUME /var/lib/porchlight
-# Within a container both listeners must be reached from without it; publish the second to operators only.
+# In a container, both listeners must be reachable from outside. Publish the second one to operators only.
 ENV PORCHLIGHT__SERVER__LISTEN=0.0.0.0:8080 \
     PORCHLIGHT__SERVER__OPS_LISTEN=0.0.0.0:9464 \
     PORCHLIGHT__STORE__PATH=/var/lib/porchlight/data

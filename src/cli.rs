@@ -71,7 +71,7 @@ enum Command {
     Simulate(simulate::Arguments),
     /// Run labelled recordings through the detectors and print their accuracy.
     Evaluate(evaluate::Arguments),
-    /// Set labels along the signals of a recording, line by line from standard input.
+    /// Label the segments of a recording with commands from standard input.
     Label(label::Arguments),
     /// Check the audit logs.
     Audit(audit::Arguments),
@@ -81,13 +81,13 @@ enum Command {
     ReceiptKey(receipt::KeyArguments),
     /// Check the receipt of an erasure offline and print its statement.
     VerifyReceipt(receipt::VerifyArguments),
-    /// Write a consistent copy of the embedded store, whether or not the server runs.
+    /// Write a consistent copy of the embedded store; the server may be running.
     Backup(BackupArguments),
     /// Verify a backup and put a copy of it in place.
     Restore(restore::Arguments),
     /// Check the embedded store or a backup for damage.
     Store(store::Arguments),
-    /// Copy all data of an embedded store into a CQL cluster, and compare it. May be repeated.
+    /// Copy all data of an embedded store into a CQL cluster and verify the copy. May be repeated.
     Migrate(migrate::Arguments),
     /// Check whether a configuration is valid.
     CheckConfig(ConfigArguments),
@@ -95,7 +95,7 @@ enum Command {
     PrintConfig(ConfigArguments),
     /// Print the OpenAPI document of the API.
     Openapi,
-    /// Ask a running service whether it is ready; exit with 0 if it is, or with 1.
+    /// Check whether a running service is ready; exit with 0 if it is, otherwise with 1.
     Healthcheck(ConfigArguments),
 }
 

@@ -235,9 +235,10 @@ impl Default for Cql {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
-    /// A session without data for this long is completed.
+    /// The service completes a session that receives no data for this long.
     pub idle_timeout: HumanDuration,
-    /// A session older than this is completed; at most [`SESSION_DURATION_MS_MAX`].
+    /// The service completes a session that is older than this; at most
+    /// [`SESSION_DURATION_MS_MAX`].
     pub max_duration: HumanDuration,
 }
 

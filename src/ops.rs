@@ -123,7 +123,7 @@ impl OpsState {
         }
     }
 
-    /// Shows this configuration on the page for people.
+    /// Shows this configuration on the operators' page.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl OpsState {
 
 /// The parts of the process that operators see or change.
 pub struct OpsParts<'a> {
-    /// The settings, which the page for people shows.
+    /// The settings, which the operators' page shows.
     pub config: &'a Config,
     /// The service, whose state the health checks report.
     pub service: Service,

@@ -1,7 +1,7 @@
 //! Retention: each hour, a part of the data that is older than the retention is deleted. On the
-//! embedded store this covers sessions older than `store.retention`, which a CQL database deletes
-//! by itself, and on both stores the data for which organizations have chosen a shorter retention.
-//! On a CQL database, the rows of sessions that must be kept are renewed.
+//! embedded store, this covers sessions older than `store.retention`; a CQL database deletes them
+//! by itself. On both stores, it covers the data for which organizations have chosen a shorter
+//! retention. On a CQL database, the rows of sessions that must be kept are renewed.
 //!
 //! The first sweep waits for one interval, so that NTP has set the clock of a machine that just
 //! started. A sweep deletes nothing while the wall clock disagrees with the stored times

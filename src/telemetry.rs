@@ -56,7 +56,8 @@ pub fn install_logs(filter: EnvFilter) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the process's recorder with every series at 0. Requires a runtime for its upkeep.
+/// Installs the process's metrics recorder with every series at 0. Requires a runtime for its
+/// maintenance task.
 pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets(&ACTOR_SECONDS)?

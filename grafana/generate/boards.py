@@ -213,7 +213,7 @@ def actors():
                   [(f"sum by (actor) (porchlight_actor_mailbox_messages{{$$, {kind}}})", "{{actor}}")]),
             panel("Time in the mailbox", "The time for which messages wait for their actor: the first sign of overload.", "s",
                   quantiles("porchlight_actor_mailbox_wait_seconds", "actor", kind)),
-            panel("Not accepted", "Messages that a full mailbox rejected; the actor reads their content from the store later.", "ops",
+            panel("Rejected", "Messages that a full mailbox refused; the actor reads their content from the store later.", "ops",
                   [(rate("porchlight_actor_rejected_total", "actor", kind), "{{actor}}")]),
             panel("Rebuilt after a panic", "Actors that were rebuilt from the store.", "ops",
                   [(rate("porchlight_actor_restarts_total", "actor", kind), "{{actor}}")]),
@@ -325,16 +325,16 @@ def webhooks():
         ("Attempts (rate, errors, duration)", [
             panel("Attempts", "Attempts, by outcome: delivered, or the cause of the failure.", "ops",
                   [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Failing share", "The share of attempts that failed.", "percentunit",
+            panel("Share of failed attempts", "The number of failed attempts divided by the number of all attempts.", "percentunit",
                   [(rate("porchlight_webhook_attempts_total", "job", 'outcome!="delivered"') + " / "
                     + rate("porchlight_webhook_attempts_total", "job"), "failed")], maximum=1),
-            panel("Time of an attempt", "Time from the start of an attempt to the response head or the failure; at most five seconds.", "s",
+            panel("Duration of an attempt", "Time from the start of an attempt to the response head or the failure; at most five seconds.", "s",
                   quantiles("porchlight_webhook_attempt_seconds")),
             panel("Finished messages", "Messages that were delivered, failed permanently, or were superseded by a newer insight.", "ops",
                   [(rate("porchlight_webhook_finished_total", "state"), "{{state}}")], stack=True),
         ]),
         ("Waiting", [
-            panel("Messages kept", "Messages that wait for a first attempt or a retry, or failed permanently. Exact up to 200,000 each.", "short",
+            panel("Stored messages", "Messages that wait for a first attempt or a retry, or that failed permanently. Each count is exact up to 200,000.", "short",
                   [("sum by (state) (porchlight_webhook_messages{$$})", "{{state}}")]),
             panel("Attempts in flight", "Attempts in flight, including their reads and commits.", "short",
                   [("sum by (instance) (porchlight_webhook_in_flight{$$})", "{{instance}}")]),
@@ -361,7 +361,7 @@ def webhooks():
                   [("max by (instance) (porchlight_webhook_resolver_away{$$})", "{{instance}}")]),
             panel("Permits in use", "A node has 4,096 permits for attempts and 1,024 for lookups. A tenant's share shrinks as they are used up.", "short",
                   [("sum by (instance, pool) (porchlight_webhook_permits_in_use{$$})", "{{instance}} {{pool}}")]),
-            panel("No permit in time", "Attempts and lookups whose tenant had used up its share; repeated and not counted.", "ops",
+            panel("No permit in time", "Attempts and lookups that got no permit because their tenant had used up its share. They are repeated and not counted.", "ops",
                   [(rate("porchlight_webhook_permits_refused_total", "pool"), "{{pool}}")]),
         ]),
     ])
@@ -372,8 +372,8 @@ def store():
         ("Writes (rate, errors, duration)", [
             panel("Write operations", "Operations of the committer, by outcome.", "ops",
                   [(rate("porchlight_store_operations_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Time of a commit", "Time to write and sync one group.", "s", quantiles("porchlight_store_commit_seconds")),
-            panel("Operations in a group", "The number of operations that share one sync. It rises with the load, as intended.", "short",
+            panel("Duration of a commit", "Time to write and sync one group.", "s", quantiles("porchlight_store_commit_seconds")),
+            panel("Operations per group", "The number of operations that share one sync. It rises with the load, as intended.", "short",
                   [(rate("porchlight_store_operations_total", "instance", 'outcome="ok"') + " / "
                     + rate("porchlight_store_groups_total", "instance"), "{{instance}}")]),
             panel("Groups", "Groups committed per second.", "ops",
@@ -389,7 +389,7 @@ def store():
             panel("Damaged rows", "Rows that could not be read, in an hour. The service skips them, and the log names them.",
                   "short", [("sum by (instance) (increase(porchlight_store_unreadable_rows_total{$$}[1h]))", "{{instance}}")],
                   width=12),
-            panel("Clock of retention", "Whether the clock agrees with the stored times. Old sessions are deleted only while it does.",
+            panel("Retention clock", "Whether the wall clock agrees with the stored times. Old sessions are deleted only while the two agree.",
                   "short", [("max by (instance, state) (porchlight_store_retention_clock{$$}) == 1", "{{instance}} {{state}}")],
                   width=12),
             panel("Age of the last backup", "Time since the last successful backup.", "s",
@@ -436,7 +436,7 @@ def runtime():
         ("Threads", [
             panel("Delay of threads", "99th percentile of the delay of a regular tick: the time for which a thread is blocked.", "s",
                   [(quantile(0.99, "porchlight_runtime_lag_seconds", "runtime"), "{{runtime}}")], width=12),
-            panel("Samples of a scrape", "Series that a node exposes. The number does not depend on customers or load.", "short",
+            panel("Series per scrape", "Series that a node exposes. The number does not depend on customers or load.", "short",
                   [("max by (instance) (scrape_samples_scraped{$$})", "{{instance}}")], width=12),
         ]),
     ])

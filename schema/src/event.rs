@@ -74,7 +74,7 @@ impl EventType {
 }
 
 /// A detector's confidence, 0 to 1, stored in thousandths so that it is the same number on every
-/// machine.
+/// computer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Confidence {
     permille: u16,

@@ -7,13 +7,13 @@ pub const START: u64 = 0xcbf2_9ce4_8422_2325;
 
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// Returns the hash of the bytes that `hash` stands for, followed by `byte`.
+/// Returns the hash of the bytes with the hash `hash`, followed by `byte`.
 #[must_use]
 pub const fn add(hash: u64, byte: u8) -> u64 {
     (hash ^ byte as u64).wrapping_mul(PRIME)
 }
 
-/// Returns the hash of bytes. It is the same on all machines and in all versions.
+/// Returns the hash of bytes, which is the same on all computers and in all versions.
 #[must_use]
 pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(START, add)

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a field that is missing in rows of an earlier version, as its default. Such a row ends
-/// where the field would begin, so the field must follow all fields of the earlier version. For
-/// `#[serde(deserialize_with = "…")]`.
+/// Reads a field that is missing in rows of an earlier version; the field then has its default.
+/// Such a row ends where the field would begin, so the field must follow all fields of the earlier
+/// version. For `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///

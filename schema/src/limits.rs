@@ -1,5 +1,5 @@
 //! The limits that clients, operators or several crates depend on, with the unit in the name, and
-//! the relations between them. A limit of one module stands in that module.
+//! the relations between them. A limit that only one module uses is defined in that module.
 //!
 //! A full resource is answered with 413, 429 or 503; nothing grows without bound. Limits of the
 //! contract name its section; the others are design choices.
@@ -47,11 +47,11 @@ pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum time that lines of an NDJSON request wait for capacity before one is refused.
 pub const NDJSON_ROOM_MS_MAX: u64 = 250;
-/// Maximum number of lines of one NDJSON request between being read and being answered.
+/// Maximum number of lines of one NDJSON request that were read and not answered yet.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
 /// Time after which a client that does not read its answer is disconnected.
 pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
-/// Time after which a connection is closed whose peer has read nothing. It equals the silence that
+/// Time after which a connection whose peer has read nothing is closed. It equals the silence that
 /// a phone is allowed on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), because both may be in an
 /// elevator. The kernel checks at growing intervals, so the close was measured after 110 s.
 pub const UNREAD_MS_MAX: u32 = 75_000;
@@ -106,9 +106,9 @@ pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// Maximum number of snapshots of a session that a process leaves on a CQL cluster, the newest one
 /// included.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
-/// Maximum number of rows that one process writes into the shared partition of an organization's
-/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It
-/// writes further rows into partitions of its own.
+/// Maximum number of rows that one process writes into a shared partition on a CQL cluster: an
+/// organization's sessions of an hour, or its deliveries or outbox entries of ten minutes. It
+/// writes further rows into its own partitions.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 /// Maximum number of rows that one process writes each day into the shared partition of a courier's
 /// or a delivery's sessions on a CQL cluster. It writes further rows into partitions of its own.
@@ -134,7 +134,8 @@ pub const LISTS_DECODED_AT_ONCE_MAX: usize = 4;
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 /// Maximum number of damaged rows that one check of a store lists. The check counts all of them.
 pub const CHECK_DAMAGED_ROWS_MAX: usize = 10_000;
-/// An hourly sweep deletes at most one part in this many of a store's completed sessions.
+/// Divisor of the completed sessions of a store: an hourly sweep deletes at most one part in this
+/// many.
 pub const SWEEP_SESSIONS_PARTS: u64 = 20;
 /// Maximum number of completed sessions that a sweep counts. If there are more, the sweep deletes
 /// at most a part of this number.
@@ -147,9 +148,9 @@ pub const RETENTION_CLOCK_TRUSTED_AFTER_MS: i64 = 7 * 24 * 3600 * 1000;
 /// Shortest configurable retention: webhooks are retried for 27 hours, and their sessions must be
 /// kept for longer.
 pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
-/// Longest time that a write to the journal of a CQL cluster may take. A write that began before a
-/// session's end, on a node that does not know of the end yet, must be finished when the insight is
-/// checked again ([`END_SETTLES_MS`]).
+/// Largest configurable deadline of a write to the journal of a CQL cluster. A write that began
+/// before a session's end, on a node that does not know of the end yet, must be finished when the
+/// insight is checked again ([`END_SETTLES_MS`]).
 pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Maximum number of open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
@@ -202,9 +203,8 @@ pub const SESSION_EVENTS_MIXED_MAX: usize = 1_500;
 pub const SESSION_MARKS_MAX: usize = 256;
 /// Time after the app's stop of a session within which telemetry is accepted (contract 3).
 pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;
-/// Time within which telemetry and the app's own stop are accepted for a session that the service
-/// ended because no data arrived or because the session was too old (contract 2): the phone may
-/// only have been offline.
+/// Time within which telemetry and the app's own stop are accepted after the service ended a
+/// session that was silent or too old (contract 2): the phone may only have been offline.
 pub const TIMEOUT_LATE_WINDOW_MS: i64 = 24 * 3600 * 1000;
 /// Maximum number of ranges of missing batches in one answer about acknowledged batches. The last
 /// range covers all further ones, so that an app sends too much rather than too little.
@@ -324,8 +324,8 @@ pub const SAMPLES_UNTIL_YIELD: u32 = BATCH_SAMPLES_MAX as u32;
 /// Number of actors, each with a thread, that score the ended sessions of a node.
 pub const SCORING_ACTORS: usize = 2;
 /// Maximum number of sessions that a node scores at the same time. A score waits for about sixteen
-/// answers of the store, one after the other, so a node whose database answers within 5 ms scores
-/// 200 sessions per second of several tenants.
+/// answers from the store, one after the other. A node whose database answers within 5 ms therefore
+/// scores 200 sessions per second of several tenants.
 pub const SCORES_AT_ONCE_MAX: usize = 16;
 /// Maximum number of sessions of one tenant that a node scores at the same time.
 pub const TENANT_SCORES_AT_ONCE_MAX: usize = 8;
@@ -413,12 +413,13 @@ pub const SERVER_WORKERS_MAX: usize = 256;
 /// Default of `store.reserve_bytes`, the free bytes on the disk of the embedded store below which
 /// clients' writes are refused.
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
-/// The reserve is at most one part in this many of the disk.
+/// Divisor of the disk: the reserve is at most one part in this many.
 pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
 /// The minimum of free space is one part in this many of the reserve. Below it the embedded store
 /// writes nothing.
 pub const STORE_MINIMUM_PARTS: u64 = 4;
-/// More writes are accepted again when one part in this many of a threshold is free beyond it.
+/// Divisor of a threshold of free space: writes are accepted again once one part in this many is
+/// free beyond the threshold.
 pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;
 /// Number of days for which a session is kept after its end (`store.retention`).
 pub const RETENTION_DAYS_DEFAULT: u64 = 90;

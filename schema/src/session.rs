@@ -50,8 +50,8 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Returns the tenant as it stands in stored keys: the organization's id, then a byte for the
-    /// environment.
+    /// Returns the tenant as it is encoded in stored keys: the organization's id, then a byte for
+    /// the environment.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 17] {
         let mut bytes = [0; 17];

@@ -1,5 +1,5 @@
 //! `GET /v1/sessions/{id}/path.png` and `.svg`: the image behind `pathImageUrl`. The signature in
-//! the link is the only credential, so that the link works in a page or a letter.
+//! the link is the only credential, so that the link works in a web page or an e-mail.
 //!
 //! Images are drawn on demand, away from the threads that serve requests, and cached.
 

@@ -1,5 +1,6 @@
-//! `porchlight demo`: the whole service in one command on an empty machine, shown as it happens. It
-//! has two customers, each with a webhook receiver; the second one refuses its first message.
+//! `porchlight demo`: runs the whole service in one command on an empty computer, and shows the
+//! events as they happen. It has two customers, each with a webhook receiver; the second one
+//! refuses its first message.
 
 mod show;
 

@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     /// Evaluate only recordings whose names start with this prefix.
     #[arg(long, default_value = "")]
     prefix: String,
-    /// Evaluate each recording also with all its times 250, 500 and 750 ms later, so that the whole
-    /// seconds cut it at other places, and report the mean and the range of the figures.
+    /// Also evaluate each recording with all its times moved by 250, 500 and 750 ms, and report the
+    /// mean and the range of the figures.
     #[arg(long)]
     phases: bool,
     /// Print JSON instead of a table.
@@ -223,7 +223,10 @@ fn names(folder: &Path, prefix: &str) -> anyhow::Result<Vec<String>> {
         }
     }
     if names.is_empty() {
-        bail!("no recording in {}", folder.display());
+        bail!(
+            "{} contains no recording (NAME.ndjson.gz with NAME.labels.json)",
+            folder.display()
+        );
     }
     names.sort();
     Ok(names)

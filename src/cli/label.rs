@@ -1,4 +1,4 @@
-//! `porchlight label`: sets segments along the signals of a recording, and writes them as the
+//! `porchlight label`: shows the signals of a recording, accepts labelled segments, and writes the
 //! labels that `evaluate` reads.
 //!
 //! Commands arrive line by line on standard input, so that a person can type them while watching a

@@ -18,7 +18,7 @@ enum Action {
     Submit {
         /// The type of the request.
         request_type: TypeArgument,
-        /// Your id for the request; the same id returns the same request.
+        /// Your id for the request; submitting the same id again returns the same request.
         #[arg(long, value_name = "ID")]
         request: String,
         #[command(flatten)]

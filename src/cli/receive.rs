@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// `webhook.extra_ca_file`.
     #[arg(long, value_name = "FILE", default_value = "receiver-ca.pem")]
     ca: PathBuf,
-    /// The file with the webhook's secret (`whsec_…`), which may be written later. Without it no
+    /// The file with the webhook's secret (`whsec_…`), which may be created later. Until then no
     /// signature is valid.
     #[arg(long, value_name = "FILE", default_value = "webhook-secret.txt")]
     secret_file: PathBuf,

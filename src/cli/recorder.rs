@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// Your id for the courier.
     #[arg(long, value_name = "ID")]
     rider: String,
-    /// Your id for the delivery; without it each session is named after the link.
+    /// Your id for the delivery; without it each session uses the id of the link.
     #[arg(long, value_name = "ID")]
     delivery: Option<String>,
     /// The position of the door.

@@ -79,7 +79,7 @@ async fn replay_all(arguments: &Arguments, client: &Client) -> anyhow::Result<()
 
 /// Reads `LAT,LNG`.
 pub(super) fn parse_address(text: &str) -> anyhow::Result<(f64, f64)> {
-    let (lat, lng) = text.split_once(',').context("--address is LAT,LNG")?;
+    let (lat, lng) = text.split_once(',').context("--address must be LAT,LNG")?;
     Ok((
         lat.trim().parse().context("--address: latitude")?,
         lng.trim().parse().context("--address: longitude")?,

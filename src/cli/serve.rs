@@ -102,7 +102,7 @@ fn restart_process(error: &anyhow::Error) {
     tracing::error!(
         error = format!("{error:#}"),
         start,
-        "the process restarts itself"
+        "the first write to the store hangs: the process restarts itself"
     );
     std::thread::sleep(pause);
     if let Ok(binary) = std::env::current_exe() {
@@ -138,7 +138,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Asks a running service whether it is ready.
+/// Checks whether a running service is ready.
 pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
     let url = format!("http://{}/readyz", config.server.ops_listen);
     super::block_on(async move {

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The number of concurrent phones.
     #[arg(long, default_value = "10")]
     phones: NonZeroUsize,
-    /// Simulate only this kind of delivery, by its name in the output of this command.
+    /// Simulate only this kind of delivery; the output of this command contains the names.
     #[arg(long)]
     kind: Option<String>,
     /// The first seed. Reusing a seed produces identical traces, which are flagged as copies;
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// batches.
     #[arg(long, default_value_t = 0.0, value_parser = speed)]
     speed: f64,
-    /// The seconds of telemetry in each batch.
+    /// The length of each batch in seconds of telemetry.
     #[arg(long, default_value_t = 10.0, value_parser = batch_sec)]
     batch_sec: f64,
 }
@@ -48,7 +48,7 @@ fn speed(text: &str) -> Result<f64, String> {
     if speed == 0.0 || (speed.is_finite() && speed >= SPEED_MIN) {
         Ok(speed)
     } else {
-        Err(format!("neither 0 nor a number from {SPEED_MIN} on"))
+        Err(format!("must be 0, or at least {SPEED_MIN}"))
     }
 }
 
@@ -58,7 +58,7 @@ fn batch_sec(text: &str) -> Result<f64, String> {
     if sec.is_finite() && sec > 0.0 {
         Ok(sec)
     } else {
-        Err("not more than 0 s".to_owned())
+        Err("must be longer than 0 s".to_owned())
     }
 }
 

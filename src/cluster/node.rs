@@ -60,7 +60,8 @@ impl Node {
     }
 
     /// Listens for the other nodes, then joins the cluster. `on_replaced` is called when another
-    /// process takes this node's name, and `on_panicked` when nothing renews its lease any more.
+    /// process takes this node's name, and `on_panicked` when the thread that renews its lease has
+    /// panicked.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ fn boot_ms() -> u64 {
 #[derive(Debug)]
 pub struct OwnershipView {
     me: NodeName,
-    /// The origin of [`Self::now`], in milliseconds since the machine started.
+    /// The origin of [`Self::now`], in milliseconds since the computer started.
     origin_ms: u64,
     /// The generation in which this node acts, indexed by shard; 0 if it does not act.
     acting: [AtomicU64; SHARDS],
@@ -69,8 +69,8 @@ impl OwnershipView {
         &self.me
     }
 
-    /// Returns the time on this process's monotonic clock, which includes suspensions of the
-    /// machine.
+    /// Returns the time of this process's monotonic clock, which includes the time for which the
+    /// computer was suspended.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
         MonotonicMs(boot_ms().saturating_sub(self.origin_ms))

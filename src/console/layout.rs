@@ -79,7 +79,7 @@ impl Frame<'_> {
         self.role.may(permission)
     }
 
-    /// Returns whether the visitor may change things other than deliveries.
+    /// Returns whether the visitor may make changes other than retries of deliveries.
     pub(super) fn may_change(&self) -> bool {
         self.may(Permission::Change)
     }

@@ -1,4 +1,4 @@
-//! Signing in with a secret key, and signing out.
+//! Handles signing in with a secret key, and signing out.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{RETRY_AFTER, SET_COOKIE};

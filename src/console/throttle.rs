@@ -1,5 +1,5 @@
-//! Limits sign-in attempts. A key has 178 random bits and cannot be guessed; this limit keeps a
-//! faulty script, or a search, from causing lookups.
+//! Limits sign-in attempts. A key has 178 random bits and cannot be guessed; this limit prevents a
+//! faulty script, or a search for keys, from causing lookups.
 //!
 //! Many people may share one address, for example behind a proxy that is not configured as trusted.
 //! So that one of them cannot lock the others out, an address that has used up its attempts may

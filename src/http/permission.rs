@@ -9,8 +9,8 @@ use porchlight_schema::key::{KeyRecord, Permission};
 use super::problem::{Code, Problem};
 
 /// Returns the permission that a request needs. A route that is not listed here needs the
-/// permission to change for every method except GET and HEAD, so that a new route is never open to
-/// a role by accident.
+/// permission to change for every method except GET and HEAD. So a new route is never open to a
+/// role by accident.
 #[must_use]
 pub fn needed(route: Option<Route>, method: &Method) -> Permission {
     match (route, method) {
@@ -45,9 +45,9 @@ pub fn require(key: &KeyRecord, permission: Permission) -> Result<(), Problem> {
     }
     let role = key.role.as_str();
     let detail = match permission {
-        Permission::Read => format!("A key of the role {role} cannot read this."),
-        Permission::RetryDelivery => format!("A key of the role {role} cannot retry deliveries."),
-        Permission::Change => format!("A key of the role {role} cannot change anything here."),
+        Permission::Read => format!("A key with the role {role} cannot read this."),
+        Permission::RetryDelivery => format!("A key with the role {role} cannot retry deliveries."),
+        Permission::Change => format!("A key with the role {role} cannot make changes here."),
     };
     Err(Problem::new(Code::RoleForbidden, detail))
 }

@@ -46,7 +46,7 @@ impl Query {
             .map(|(_, value)| value);
         let value = values.next()?;
         let (read, detail) = if values.next().is_some() {
-            (None, "may be given once")
+            (None, "must not be given more than once")
         } else {
             (read(value), detail)
         };

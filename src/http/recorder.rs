@@ -18,7 +18,7 @@ pub struct App {
     pub json_name: &'static str,
     /// The last segment of the app's push URL.
     pub path_end: &'static str,
-    /// The name of the app in stores for apps.
+    /// The name of the app in app stores.
     pub store_name: &'static str,
 }
 

@@ -39,7 +39,7 @@ pub struct CreateKeyRequest {
     /// A name by which people recognise the key.
     #[serde(default)]
     pub name: Option<String>,
-    /// Life of the key in milliseconds; `None`: until revoked.
+    /// The validity of the key in milliseconds; `None`: until revoked.
     #[serde(default)]
     pub expires_ms: Option<i64>,
     /// `admin`, `support` or `viewer`, for a secret key; `None`: `admin`.
@@ -344,7 +344,7 @@ impl KeyAdmin {
         Ok(found.map(|organization| organization.name))
     }
 
-    /// Makes the cheapest read that goes all the way to the store, to see whether it answers.
+    /// Makes the cheapest read that reaches the store, to check that the store answers.
     ///
     /// # Errors
     ///

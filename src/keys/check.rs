@@ -46,7 +46,7 @@ pub enum KeyCheckError {
     Store(#[from] StoreError),
 }
 
-/// Verifies that the store depends on one of `keys`, and remembers the writing one.
+/// Verifies that the store depends on one of `keys`, and records the key that seals new secrets.
 ///
 /// # Errors
 ///

@@ -29,10 +29,13 @@ pub enum SecretsError {
     #[error("store.path: the folder {0} cannot be created")]
     Folder(PathBuf, #[source] io::Error),
     /// A file does not contain a key.
-    #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
+    #[error(
+        "key file {0} must contain {digits} hexadecimal digits (`openssl rand -hex 32`)",
+        digits = 2 * KEY_BYTES
+    )]
     Malformed(PathBuf),
     /// No file was configured, and there is no folder in which to create a key file.
-    #[error("no key file is given")]
+    #[error("no key file is named in secrets.key_files")]
     None,
 }
 
@@ -66,7 +69,7 @@ impl SecretKey {
     }
 }
 
-/// The key ring: the first key writes, all read.
+/// The key ring: the first key seals and signs, all keys open and verify.
 #[derive(Debug, Clone)]
 pub struct SecretKeys {
     first: SecretKey,

@@ -53,7 +53,7 @@ pub enum MapError {
     #[error("{0} is compressed with something other than gzip")]
     Compression(PathBuf),
     /// A part of the file is damaged.
-    #[error("{0} is damaged or cut off")]
+    #[error("{0} is damaged or truncated")]
     Damaged(PathBuf),
     /// A tile is damaged or exceeds a limit.
     #[error("a tile of the map is damaged or exceeds a limit")]

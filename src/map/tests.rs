@@ -160,10 +160,10 @@ fn an_unusable_file_is_refused_with_a_reason() {
         (
             "cut",
             good[..good.len() - 1].to_vec(),
-            "is damaged or cut off",
+            "is damaged or truncated",
         ),
-        ("zooms", changed(101, 40), "is damaged or cut off"),
-        ("root", changed(128, 0), "is damaged or cut off"),
+        ("zooms", changed(101, 40), "is damaged or truncated"),
+        ("root", changed(128, 0), "is damaged or truncated"),
     ] {
         let error = opened(name, &bytes).unwrap_err().to_string();
         assert!(error.contains(reason), "{name}: {error}");

@@ -47,7 +47,7 @@ impl FromRequest for AdminRequest {
             let given = given.ok_or_else(|| {
                 Problem::new(
                     Code::CredentialMissing,
-                    "Give the operators' token as Authorization: Bearer.",
+                    "Send the operators' token as Authorization: Bearer.",
                 )
             })?;
             let is_good = given

@@ -177,7 +177,7 @@ impl OpsClient {
         let text = answer
             .text()
             .await
-            .context("the running server's response was cut off")?;
+            .context("the running server's response ended early")?;
         if status.as_u16() == 401 {
             bail!(
                 "another server is listening at {} and does not use this store. Is this store's server stopped?",

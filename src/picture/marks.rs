@@ -93,7 +93,7 @@ pub(super) fn climb_ink(climb: &Halt) -> Ink {
     }
 }
 
-/// Draws a ring for the start, or a full square for the end.
+/// Draws a ring for the start, or a filled square for the end.
 pub(super) fn end_mark(at: Pixel, is_start: bool, shapes: &mut Vec<Shape>) {
     if is_start {
         let pen = Pen::plain(Ink::Text, 2.5);
@@ -175,7 +175,7 @@ pub(super) fn door_mark(at: Pixel, shapes: &mut Vec<Shape>) {
     shapes.push(polygon(leaf, Ink::Sheet, None));
 }
 
-/// Draws the entrance as a rhomb.
+/// Draws the entrance as a rhombus.
 pub(super) fn entrance_mark(at: Pixel, shapes: &mut Vec<Shape>) {
     let corner = |dx: f32, dy: f32| Pixel {
         x: at.x + dx,

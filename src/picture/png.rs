@@ -1,5 +1,5 @@
 //! Pixels: a picture's shapes painted and written as PNG. The same picture is the same file on
-//! every machine.
+//! every computer.
 
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash,

@@ -1,5 +1,5 @@
 //! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
-//! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
+//! group, runs every operation, writes one batch, syncs once, and then answers all callers. The
 //! next group consists of the operations that arrived during the sync; above about 1,600
 //! writes per second, the writer waits for a few more ([`pace`]).
 //!
@@ -199,11 +199,11 @@ impl Committer {
         }
         match answer.await {
             Ok(answer) => answer,
-            Err(_) => Err(StoreError::unavailable("the store's writer is gone")),
+            Err(_) => Err(StoreError::unavailable("the store's writer has ended")),
         }
     }
 
-    /// Returns how much space the last measurement of the disk left.
+    /// Returns the level of free space at the last measurement of the disk.
     #[must_use]
     pub fn space(&self) -> SpaceLevel {
         self.space.get()

@@ -34,7 +34,7 @@ pub enum MissingGroups {
     /// Groups are missing.
     #[error(
         "groups {first} to {last} of the {space} space are missing, though group {acknowledged} was acknowledged: \
-         the store was cut short or damaged. Restore a backup, or the missing files"
+         the store is truncated or damaged. Restore a backup, or the missing files"
     )]
     Missing {
         /// The name of the space.

@@ -1,4 +1,4 @@
-//! Opening and closing the store on disk, with all checks.
+//! Opens and closes the store on disk, with all checks.
 //!
 //! ```text
 //! porchlight-data/
@@ -89,7 +89,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns whether restarting the process may help.
+    /// Returns whether a restart of the process may solve the problem.
     #[must_use]
     pub fn may_succeed_after_restart(&self) -> bool {
         matches!(self, Self::WritesHalt(_))
@@ -280,7 +280,7 @@ pub(crate) fn open_engine(
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error.into())),
         Err(_) => Err(OpenError::Engine(
             path.to_path_buf(),
-            EngineError::Damaged("fjall panicked over its files".to_owned()),
+            EngineError::Damaged("fjall panicked when it read its files".to_owned()),
         )),
     }
 }

@@ -101,7 +101,7 @@ pub enum MigrateError {
     },
 }
 
-/// Imports everything. `progress` is called from time to time.
+/// Imports all data, and calls `progress` periodically.
 ///
 /// # Errors
 ///

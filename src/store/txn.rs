@@ -1,4 +1,4 @@
-//! Reading and writing rows: [`Read`] over applied rows, [`Txn`] over those and the writes of the
+//! Reads and writes rows: [`Read`] over applied rows, [`Txn`] over those and the writes of the
 //! present group.
 
 use std::collections::BTreeMap;

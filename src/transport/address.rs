@@ -1,5 +1,5 @@
-//! Decides which addresses a webhook may go to: public addresses, and addresses that the operator
-//! allows. The decision is a pure function.
+//! Decides whether a webhook may be sent to an address: public addresses, and addresses that the
+//! operator allows. The decision is a pure function.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The URL of an endpoint, parsed once: the checked URL is the dialled URL.
+//! The URL of an endpoint, parsed once, so that the transport connects to exactly the URL that it
+//! has checked.
 
 use std::net::IpAddr;
 

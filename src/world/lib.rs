@@ -8,7 +8,7 @@ use std::time::Instant;
 use porchlight_ports::{Clock, Entropy};
 use porchlight_schema::time::TimestampMs;
 
-/// The machine's wall clock.
+/// The system's wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -46,5 +46,5 @@ impl Entropy for SystemEntropy {
     reason = "without randomness no key or secret may be made"
 )]
 pub fn fill(bytes: &mut [u8]) {
-    getrandom::fill(bytes).expect("the operating system gives randomness");
+    getrandom::fill(bytes).expect("the operating system provides randomness");
 }

@@ -215,8 +215,8 @@ pub struct HashedLine {
 }
 
 /// Returns the hash of a line: SHA-256 of the previous line's hash in hexadecimal digits, a line
-/// feed, and the line's compact JSON with the fields `at`, `actor` (`kind`, `id`, `name`),
-/// `action`, `object` and `from` in this order.
+/// feed, and the line's compact JSON. The fields of the JSON are `at`, `actor` (`kind`, `id`,
+/// `name`), `action`, `object` and `from`, in this order.
 #[must_use]
 pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
     // A line contains no map and no number that JSON cannot represent.

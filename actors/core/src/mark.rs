@@ -1,4 +1,4 @@
-//! Acts that the courier's app reports.
+//! The marks: actions and moments of the delivery that the app reports.
 
 use serde::{Deserialize, Serialize};
 

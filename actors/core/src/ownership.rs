@@ -72,8 +72,9 @@ pub const SHARDS_WAIT_MS_MAX: u64 = 30_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
 /// notification was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;
-/// Observers mark a dead member one after the other, in the order of their names and this many
-/// milliseconds apart, so that a dead node costs one conditional write in total.
+/// The time between two observers' attempts to mark a dead member, milliseconds. Observers act one
+/// after the other, in the order of their names, so that a dead node costs one conditional write in
+/// total.
 pub const DEAD_STAGGER_MS: u64 = 1_000;
 /// Maximum number of claims in flight.
 pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! Counts of things in sentences.
+//! Formats counts with their nouns, for sentences.
 
 /// Returns a noun in the number that a count requires: its plural unless the count is one. The
 /// plural ends in `s`.
@@ -8,7 +8,7 @@ pub fn noun(count: u64, singular: &str) -> String {
     format!("{singular}{plural}")
 }
 
-/// Formats a count of things, such as `1 gate` or `2 gates`.
+/// Formats a count with its noun, such as `1 gate` or `2 gates`.
 #[must_use]
 pub fn counted(count: u64, singular: &str) -> String {
     format!("{count} {}", noun(count, singular))

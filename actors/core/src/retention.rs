@@ -1,5 +1,5 @@
-//! Decides whether stored sessions may be deleted because of their age, which only the wall clock
-//! knows.
+//! Decides whether stored sessions are old enough to be deleted, although their age depends on a
+//! wall clock that may be wrong.
 //!
 //! A deletion is permanent, and a machine may start with a clock that is wrong by years. So the
 //! clock must agree with the newest stored time at the start of the process, advanced by a clock

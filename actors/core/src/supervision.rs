@@ -1,6 +1,6 @@
 //! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
 //! limited number of times; then the batch at fault is quarantined. Computations over a session's
-//! whole journal leave out such batches. The shell performs all of it.
+//! whole journal leave out such batches. The shell performs these actions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// The reason why a shard came or went.
+    /// The reason why a node gained or lost a shard.
     ShardMove {
         /// Claimed: this node now owns the shard.
         Taken = "taken",
@@ -163,7 +163,7 @@ impl ClusterMetrics {
         self.join_refused.set(f64::from(u8::from(is_refused)));
     }
 
-    /// Counts shards that came or went.
+    /// Counts shards that the node gained or lost.
     pub fn on_moved(&self, kind: ShardMove, shards: u64) {
         self.moves[kind as usize].increment(shards);
     }

@@ -75,7 +75,7 @@ label! {
         ServingWatch = "serving_watch",
         /// The start of the work of claimed shards.
         ShardStart = "shard_start",
-        /// The end of the work of shards that the node gives away.
+        /// The end of the work of shards that the node releases.
         ShardDrain = "shard_drain",
         /// The comparison of the node's shards with the store.
         ShardReconcile = "shard_reconcile",

@@ -26,7 +26,7 @@ label! {
 }
 
 label! {
-    /// A number of permits that tenants share.
+    /// A pool of permits that tenants share.
     PermitPoolKind {
         /// Attempts in flight.
         Attempts = "attempts",

@@ -1,4 +1,5 @@
-//! The other nodes: which shards this process owns, and how it reaches the owners of the others.
+//! The ports to the cluster: the shards that this process owns, and requests to the owners of the
+//! other shards.
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{Change, MemberRow, Outcome, OwnerRow, ReadMode};

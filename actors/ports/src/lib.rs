@@ -52,7 +52,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns an unavailability caused by `source`.
+    /// Returns the error of a store that is unavailable because of `source`.
     pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
     }

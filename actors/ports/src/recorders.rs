@@ -1,4 +1,4 @@
-//! Recorders: links between a stock phone's app and its sessions.
+//! Stores recorders: links by which an app on a stock phone sends samples to its sessions.
 
 use async_trait::async_trait;
 use porchlight_schema::ids::RecorderId;

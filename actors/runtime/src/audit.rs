@@ -66,8 +66,8 @@ impl AuditPermit {
     }
 }
 
-/// The error of a line that was not accepted because the store has not accepted the lines before it
-/// for some time, or because the tenant's chain has a damaged row.
+/// The error of a line that was not accepted: the store has not accepted the lines before it for
+/// some time, or the tenant's chain has a damaged row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log accepts no more lines at the moment")]
 pub struct AuditFull;

@@ -30,8 +30,8 @@ pub struct Wheel<K> {
 }
 
 impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
-    /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. It ends when
-    /// the last handle to it is gone.
+    /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. The wheel stops
+    /// when its last handle is dropped.
     pub fn start(arbiter: &ArbiterHandle, fire: impl Fn(K) + Send + 'static) -> Self {
         #[expect(clippy::disallowed_methods, reason = "see the field `arms`")]
         let (arms, armed) = mpsc::unbounded_channel();

@@ -140,7 +140,7 @@ impl Drop for Envelope {
 enum WebhookCommand {
     /// Read the new messages of the outbox.
     Wake,
-    /// The requested time has come.
+    /// The requested time has been reached.
     Tick,
     /// The endpoint was changed.
     Changed,

@@ -1,4 +1,5 @@
-//! Criterion measurement by CPU time, so that other load on the machine hardly affects the result.
+//! Criterion measurement by processor time, so that other load on the computer has little effect on
+//! the result.
 
 use criterion::Criterion;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};

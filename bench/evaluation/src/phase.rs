@@ -1,5 +1,5 @@
 //! Moves a recording by a part of a second: the windows of a session begin at whole seconds, so the
-//! same walk is cut in another place.
+//! same walk is cut at another place.
 
 use porchlight_schema::sample::Sample;
 use porchlight_schema::sample::packed::BatchBuilder;

@@ -1,4 +1,4 @@
-//! `porchlight-load`: puts a server on this machine under load. It prints one line of text, then
+//! `porchlight-load`: puts a server on this computer under load. It prints one line of text, then
 //! one of JSON.
 
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ struct NeighbourRun {
     #[arg(long, default_value_t = 1_000)]
     connections: u32,
     /// The conduct of the second tenant: announce, tokens, ended, ndjson, zstd or websocket.
-    /// Without it, all of them in turns.
+    /// Without it, each conduct is run in turn.
     #[arg(long)]
     conduct: Option<Conduct>,
     #[arg(long, default_value_t = 3)]
@@ -268,7 +268,7 @@ impl ServerArguments {
         let url = self
             .url
             .as_deref()
-            .context("give --server BINARY, or --url and --pid")?;
+            .context("specify --server BINARY, or --url and --pid")?;
         let target = Target {
             address: http::loopback_address(url)?,
             key: self.key.clone(),

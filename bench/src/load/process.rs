@@ -38,7 +38,7 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Describes the machine in one line: the number of processors and their model.
+/// Describes the computer in one line: the number of processors and their model.
 #[must_use]
 pub fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -45,7 +45,7 @@ const _: () = assert!(
 const _: () = assert!(SESSION_MAILBOX_MAX < NODE_MAILBOX_MAX);
 const _: () = assert!(
     KIND_LAG_MS_MAX < GAP_MS,
-    "a kind that lags must not be taken for a gap"
+    "a kind that lags must not be mistaken for a gap"
 );
 const _: () = assert!(GAP_MS < GAP_SKIPPED_AFTER_T_MS);
 const _: () = assert!(

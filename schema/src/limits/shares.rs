@@ -58,7 +58,8 @@ pub const TENANT_STORED_BYTES_PER_SEC: u64 = 16 * 1024 * 1024;
 /// Number of seconds for which a tenant that was quiet may store telemetry without waiting:
 /// backlogs of phones that were offline.
 pub const STORED_BYTES_BURST_SEC: u64 = 30;
-/// A light tenant has fewer batches in flight than one part in this many of the node's limit.
+/// Divisor of the node's limit: a light tenant has fewer batches in flight than one part in this
+/// many.
 pub const LIGHT_TENANT_PARTS: u32 = 4;
 /// Only light tenants may use the room beyond the node's limit, which is one part in this many of
 /// that limit. So a tenant that fills a node leaves this room to the others.

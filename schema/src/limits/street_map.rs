@@ -36,7 +36,8 @@ pub const MAP_SQUARES_PAINTED_AT_ONCE_MAX: usize = 2;
 /// Maximum number of an organization's requests that paint a square or wait for one on a node;
 /// further ones are answered with 503.
 pub const ORGANIZATION_MAP_SQUARES_WAITING_MAX: usize = 128;
-/// Maximum number of positions that the map of one session shows; of more, every n-th is shown.
+/// Maximum number of positions that the map of one session shows. If there are more, the map shows
+/// every n-th.
 pub const MAP_POSITIONS_MAX: usize = 2_000;
 /// Maximum number of sessions on a live board.
 pub const BOARD_SESSIONS_MAX: usize = 1_000;

@@ -167,7 +167,7 @@ fn optional_name<F: Fields, T>(
     };
     from_name(&text)
         .map(Some)
-        .ok_or_else(|| invalid_field(name, "is not one of the names that are known"))
+        .ok_or_else(|| invalid_field(name, "is not a known name"))
 }
 
 /// Checks the fields and appends their sample. Returns `false` if its kind is unknown.

@@ -100,7 +100,7 @@ pub(super) fn reference(document: &Value) -> Markup {
             (prose(words(info, "description")))
             section.key aria-labelledby="key-title" {
                 h2 #key-title { "Your key" }
-                p { "Used for the requests that you send from this page. It is kept in memory only and is gone when you leave." }
+                p { "Used for the requests that you send from this page. It is kept in memory until you leave the page." }
                 label for="key" { "Secret key, client key or session token" }
                 input #key type="password" autocomplete="off" spellcheck="false";
             }

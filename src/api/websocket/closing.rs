@@ -22,7 +22,7 @@ pub(super) enum Closing {
     NoCapacity,
     /// The peer closes the connection.
     ByPeer(Option<CloseReason>),
-    /// The peer is gone or does not read.
+    /// The peer has disconnected or does not read.
     Gone,
 }
 

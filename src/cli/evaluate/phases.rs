@@ -1,5 +1,5 @@
 //! The accuracy at several phases: a session's windows begin at whole seconds, so an event that is
-//! found only if they cut it at one place is found by luck.
+//! found at only one phase is found by chance.
 
 use std::fmt::Write as _;
 

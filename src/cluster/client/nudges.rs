@@ -1,4 +1,4 @@
-//! Sends a node its queued notifications.
+//! Sends the queued notifications to a node.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -110,15 +110,9 @@ function followSession(root) {
   stream.addEventListener("end", () => { stream.close(); refresh(); });
   stream.onerror = () => {
     showState("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
-    // A browser gives up after an answer other than 200, such as 429 or one of a proxy while the server restarts.
-    if (own.readyState !== EventSource.CLOSED) return;
-    setTimeout(() => {
-      if (stream !== own) return;
-      refresh();
-      followSession(document.querySelector("main"));
-    }, 5000);
-  };
-}
+    // A browser stops reconnecting after a status other than 200, such as 429, or 502 from a proxy while the server
+    restarts. if (own.readyState !== EventSource.CLOSED) return; setTimeout(() => { if (stream !== own) return;
+    refresh(); followSession(document.querySelector("main")); }, 5000); }; }
 
 // Shows the moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
 function enableTimeline(root) {

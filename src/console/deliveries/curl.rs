@@ -1,5 +1,5 @@
-//! A delivery as a shell command that sends the same bytes from any machine, signed with the secret
-//! that the endpoint's owner inserts.
+//! A delivery as a shell command that sends the same bytes from any computer, signed with the
+//! secret that the endpoint's owner inserts.
 
 use porchlight_ports::DeliveryRow;
 

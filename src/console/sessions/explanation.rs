@@ -1,5 +1,4 @@
-//! The explanation of a decision for the person concerned, fit to be printed, and the form for a
-//! review.
+//! The printable explanation of a decision for the person concerned, and the form for a review.
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};

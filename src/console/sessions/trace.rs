@@ -137,7 +137,10 @@ mod tests {
             batch: with_builder(100, |batch| {
                 for second in 0..10 {
                     let t_ms = (seq * 10 + second) * 1_000;
-                    let steps = Steps { t_ms, count: second };
+                    let steps = Steps {
+                        t_ms,
+                        count: second,
+                    };
                     batch.push(&Sample::Steps(steps)).unwrap();
                 }
                 batch.pack()

@@ -16,7 +16,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// The window of the policy in seconds.
 const WINDOW_SEC: u32 = 1;
 
-/// Requests of each credential in a second, with a burst.
+/// Limits the requests of each credential per second, with a burst.
 pub(super) struct RateLimit {
     quota: NonZeroU32,
     limiter: DefaultKeyedRateLimiter<[u8; 16], StateInformationMiddleware>,

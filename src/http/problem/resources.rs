@@ -1,5 +1,5 @@
-//! Problems of requests about something that does not exist, is in use up to a limit, or is not in
-//! the state that the request needs.
+//! Problems for requests whose object does not exist, whose limit is reached, or whose object is
+//! not in the required state.
 
 use porchlight_actors::service::ShareExceeded;
 use porchlight_observe::shares::Share;
@@ -94,7 +94,7 @@ pub fn delivery_not_found() -> Problem {
     Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
 }
 
-/// Returns whether a person's retry was requested, or else the problem.
+/// Succeeds if the manual retry was requested, or returns the problem.
 ///
 /// # Errors
 ///

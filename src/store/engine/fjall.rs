@@ -89,7 +89,7 @@ fn is_damage(error: &std::io::Error) -> bool {
 fn read<T>(read: impl FnOnce() -> fjall::Result<T>) -> Result<T, EngineError> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => Ok(read?),
-        Err(_) => Err(EngineError::Damaged("fjall panicked over a block".into())),
+        Err(_) => Err(EngineError::Damaged("fjall panicked on a block".into())),
     }
 }
 
@@ -122,7 +122,7 @@ impl TrackedKeyspace {
 pub(crate) enum Background {
     /// Tables are written and merged.
     Working,
-    /// Nothing is written: the disk is full, and a failed write would stop the engine for good.
+    /// Nothing is written: the disk is full, and a failed write would stop the engine permanently.
     Dormant,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Writer {
     pub(super) to_destroy: Vec<u64>,
     /// Overwritten keys whose files are not synced yet.
     pub(super) unsynced: Vec<u64>,
-    /// Keys that are destroyed for good. The next batch removes their rows.
+    /// Keys that are permanently destroyed. The next batch removes their rows.
     pub(super) destroyed: Vec<u64>,
     /// Whether a thread syncs overwritten keys although no erasure waits for it.
     pub(super) is_syncing: bool,

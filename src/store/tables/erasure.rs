@@ -1,4 +1,4 @@
-//! Erasing one session, in steps that are small enough for the committer.
+//! Erases one session, in steps that are small enough for the committer.
 
 use porchlight_ports::{Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::SessionId;

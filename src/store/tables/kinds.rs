@@ -66,7 +66,7 @@ pub(crate) const TABLES: [(u8, &str); 38] = [
 /// The name of a row with a privacy mark, which is a document.
 pub(crate) const PRIVACY_MARK: &str = "privacy mark";
 
-/// A row as people name it.
+/// The kind and the object of a row, for reports to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowName {
     /// The kind of row.

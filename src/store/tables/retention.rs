@@ -150,7 +150,8 @@ pub(crate) fn remove_messages(txn: &mut Txn<'_>, session_id: SessionId) -> Store
     Ok(())
 }
 
-/// Removes everything of a session but its batches, and the rows that list it as live or completed.
+/// Removes all rows of a session except its batches, and the rows that list it as live or
+/// completed.
 pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     // The index of the session's learned rows, which leads to its traces, is removed below.
     insights::remove_traces(txn, session_id)?;

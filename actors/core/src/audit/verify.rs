@@ -22,7 +22,7 @@ pub enum Fault {
         group: u64,
     },
     /// A line was changed, removed or inserted.
-    #[error("line {line} of group {group} does not fit its hash")]
+    #[error("line {line} of group {group} does not match its hash")]
     Line {
         /// The number of the group.
         group: u64,
@@ -36,7 +36,7 @@ pub enum Fault {
         expected: u64,
     },
     /// The last lines of the group differ from the lines that were written.
-    #[error("group {group} does not end as it was written")]
+    #[error("group {group} does not end with the lines that were written")]
     OtherEnd {
         /// The number of the group.
         group: u64,

@@ -74,9 +74,9 @@ const fn lane_costs() -> [[f32; LANES]; STATES] {
     costs
 }
 
-/// The limits, by best state (row) and other state (column), below which the scores of the other
-/// states must lie so that each state is best reached from the best one. A course through a third
-/// state then costs more, too.
+/// The limits of the scores, by best state (row) and other state (column). If the scores of the
+/// other states lie below them, each state is best reached from the best one. A course through a
+/// third state then costs more, too.
 const DOMINATED: [Evidence; STATES] = dominated();
 
 /// A margin far above the rounding error of a score.

@@ -384,7 +384,7 @@ impl GateDetector {
         }));
     }
 
-    /// Decides whether a pause was a gate once the walk has gone on for long enough, or the pause
+    /// Decides whether a pause was a gate once the walk has continued for long enough, or the pause
     /// is too long.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         let is_over = |pause: &Pause| match pause.end_ms {

@@ -1,4 +1,4 @@
-//! Recognises a phone that a vehicle shakes: its acceleration looks like a gait, but the step
+//! Recognises a phone that is shaken by a vehicle: its acceleration looks like a gait, but the step
 //! counter is silent, and the receiver is faster than a pedestrian, or stands still while an engine
 //! idles.
 

@@ -1,6 +1,6 @@
-//! Recognises the start of a vehicle by the receiver's speed, which rises steadily from a standstill
-//! to a speed of no walk. The courier pedals or pushes off, and the acceleration looks like a gait
-//! before the vehicle is faster than a pedestrian.
+//! Recognises the start of a vehicle by the receiver's speed, which rises steadily from a
+//! standstill to more than the speed of a walk. The courier pedals or pushes off, and the
+//! acceleration looks like a gait before the vehicle is faster than a pedestrian.
 
 use serde::{Deserialize, Serialize};
 

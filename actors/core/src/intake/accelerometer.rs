@@ -1,6 +1,6 @@
 //! Recognises an accelerometer that does not measure the body: its readings lack gravity, or they
-//! never change. Its seconds have no motion, as on a phone without an accelerometer, because a body
-//! at rest would be wrong.
+//! never change. Its seconds have no motion, as on a phone without an accelerometer, because its
+//! readings would show a body at rest.
 
 use serde::{Deserialize, Serialize};
 

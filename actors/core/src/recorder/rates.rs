@@ -1,4 +1,4 @@
-//! Counts the values of the last pushes, from which the received rates are computed.
+//! Counts the values of the latest pushes, to compute the rates of the received data.
 
 use porchlight_schema::sample::Kind;
 use serde::{Deserialize, Serialize};

@@ -347,7 +347,7 @@ fn signed_height_m(event: &Event) -> Option<f32> {
 }
 
 /// Returns the sum of the climbs' heights within a span in metres, or `None` if one of them was not
-/// measured, or still goes on at the end of the span.
+/// measured or continues beyond the end of the span.
 pub(crate) fn net_height_m(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<f32> {
     if is_climbing_through(ctx, (to_ms, to_ms)) {
         return None;

@@ -1,4 +1,5 @@
-//! Decides whether the drop-off was at the address's door, horizontally and vertically.
+//! Decides whether the drop-off was at the address's door, by its horizontal position and by its
+//! floor.
 
 use super::climb::Climb;
 use super::evidence_log::{EvidenceLog, EvidenceText, Span};

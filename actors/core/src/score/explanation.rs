@@ -1,5 +1,5 @@
 //! Explains a decision to the person concerned. The explanation names no other session, no internal
-//! limit and nothing of the customer's.
+//! threshold and no organization.
 //!
 //! A person about whom a decision was made has a right to this explanation (contract 11). It
 //! consists of the evidence of the score, by statement and weight.

@@ -1,5 +1,5 @@
-//! Computes the fingerprint of a trace: it is small, equal for a copy, and different for a genuine
-//! second trip on the same path.
+//! Computes the fingerprint of a trace. The fingerprint is small, equal for a copy, and different
+//! for a genuine second trip on the same path.
 //!
 //! Noise does not repeat itself, so the fingerprint compares the noise of the positions and of the
 //! phone's other measurements. Each is divided into overlapping pieces, and the smallest hashes of

@@ -126,8 +126,8 @@ pub(crate) struct Rise {
     pub(crate) sigma_m: f32,
 }
 
-/// Returns the rise from one level to the other, or `None` if they are so far apart in time that
-/// the weather may have changed the pressure by more than the rise.
+/// Returns the rise from one level to the other, or `None` if the weather may have changed the
+/// pressure by more than the rise in the time between them.
 pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     let apart_ms = to.t_ms.abs_diff(from.t_ms);
     if apart_ms > COMPARABLE_MS {

@@ -37,8 +37,8 @@ pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
 }
 
 /// Combines several estimates of one place, weighted by accuracy. Fixes inside a building may be
-/// far off and claim to be exact, so they are left out if they contradict the estimates from
-/// outdoor fixes and the distance walked since.
+/// far off and claim to be exact. They are left out if they contradict the estimates from outdoor
+/// fixes and the distance walked since.
 pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
     let [before, after] = outside;
     let anchored = match (before, after) {

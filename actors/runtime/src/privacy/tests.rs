@@ -1,4 +1,4 @@
-//! Tests that nodes learn of changed marks, whichever node changed them.
+//! Tests that nodes learn of changed marks, regardless of the node that changed them.
 
 use porchlight_ports::Document;
 use porchlight_schema::ids::OrganizationId;

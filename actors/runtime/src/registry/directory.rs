@@ -42,8 +42,8 @@ impl Directory {
         self.live.iter().map(|entry| Arc::clone(&entry)).collect()
     }
 
-    /// Returns the handle of a session in progress, and enters the one that `create` makes if there
-    /// is none.
+    /// Returns the handle of a session in progress, and inserts the one that `create` makes if
+    /// there is none.
     pub(super) fn enter(
         &self,
         session_id: SessionId,

@@ -1,6 +1,6 @@
-//! A cache of sessions that another node acts for, kept where their telemetry arrives. It holds
-//! their tenant and that they were in progress a moment ago, so that not every batch costs a
-//! lookup.
+//! A cache of sessions that another node acts for, kept where their telemetry arrives. An entry
+//! holds the tenant, and records that the session was in progress a moment ago, so that not every
+//! batch costs a lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

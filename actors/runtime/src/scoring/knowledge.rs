@@ -50,7 +50,7 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    /// Returns whether any row is free under which a trace is to be stored.
+    /// Returns whether at least one of the rows under which a trace is to be stored is free.
     pub(super) fn has_free_trace_row(&self, tenant: Tenant, trace: &Fingerprint) -> bool {
         self.free_trace_rows(tenant, trace).next().is_some()
     }

@@ -1,6 +1,6 @@
-//! Locks rows of knowledge for the scores and the erasures of this process. Without the locks, two
-//! scores could overwrite each other's observation of a place, a score that has read a row could
-//! undo an erasure, and the second of two copies of a trace could miss the first.
+//! Locks rows of knowledge for the scores and the erasures of this process. The locks prevent three
+//! faults: two scores overwrite each other's observation of a place, a score that has read a row
+//! undoes an erasure, and the second of two copies of a trace misses the first.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

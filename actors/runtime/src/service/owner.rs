@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// Returns the handle of a session that this node acts for, and takes the session on if
-    /// necessary. Returns `None` if the session has ended and its actor is gone.
+    /// necessary. Returns `None` if the session has ended and its actor has stopped.
     async fn own_handle(
         &self,
         session_id: SessionId,

@@ -1,4 +1,4 @@
-//! Manages privacy requests: a tenant submits them here, and [`run`] lets them be performed.
+//! Manages privacy requests: a tenant submits them here, and [`run`] performs them.
 
 mod access;
 mod deleted;

@@ -183,8 +183,8 @@ impl TenantRetention<'_> {
         self.rewrite(|_| policy).await.map(Ok)
     }
 
-    /// Lets the next sweeps begin with the oldest sessions, because they left out sessions that may
-    /// be deleted now.
+    /// Lets the next sweeps begin with the oldest sessions, because earlier sweeps left out
+    /// sessions that may be deleted now.
     pub(super) async fn restart_sweep(&self) -> StoreResult<()> {
         self.rewrite(|policy| policy).await
     }
@@ -266,7 +266,7 @@ impl Service {
         self.expire_audit_logs(swept).await
     }
 
-    /// Ends the removals that were left by killed processes and by former owners, for the tenants
+    /// Completes the removals that killed processes and former owners have left, for the tenants
     /// that this node owns. The removals were decided while the clock was right.
     ///
     /// # Errors

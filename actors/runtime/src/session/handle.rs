@@ -82,8 +82,8 @@ pub(crate) struct Slot {
     pub(crate) is_restarting: bool,
     /// The state of the last actor when it was passivated. It is `None` while there is an actor.
     pub(crate) passivated: Option<Box<PassivatedState>>,
-    /// Whether this node created the session and has not started an actor for it, so that it has no
-    /// snapshot, and no batches but those that this node is notified of.
+    /// Whether this node created the session and has not started an actor for it. The session then
+    /// has no snapshot, and only batches that this node is notified of.
     pub(crate) is_new: bool,
     pub(crate) budget: Budget,
     /// The newest numbers of batches that this node was notified of or has read.
@@ -198,7 +198,7 @@ impl SessionHandle {
         }
     }
 
-    /// Takes the actor out if no message waits for it. After that, nothing can be sent to it.
+    /// Removes the actor if no message waits for it. After that, nothing can be sent to it.
     pub(crate) fn take_idle_actor(&self) -> Option<Addr<SessionActor>> {
         let mut slot = self.slot();
         if self.queued() == 0 {
@@ -272,8 +272,8 @@ impl SessionHandle {
         self.known_up_to.load(Ordering::Relaxed) > seq
     }
 
-    /// Counts a batch that stays in the journal until somebody needs the events. Returns how many
-    /// there are now.
+    /// Counts a batch that stays in the journal until somebody needs the events. Returns the number
+    /// of batches that now wait.
     pub(crate) fn defer(&self) -> u32 {
         self.deferred.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -1,4 +1,4 @@
-//! Messages to a session's actor that are sent without waiting for room in its mailbox.
+//! Sends messages to a session's actor without waiting for room in its mailbox.
 
 use actix::Addr;
 use porchlight_observe::StopReason;

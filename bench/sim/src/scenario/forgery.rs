@@ -1,4 +1,4 @@
-//! Modifies recorded samples as a cheat or a failing stream would.
+//! Modifies recorded samples as a fraudulent courier or a failing stream would.
 
 use libm::{cos, exp, sin};
 

@@ -234,8 +234,8 @@ function onPositionError(error) {
 const MOTION_FAULTS = {
   refused: "The motion of the phone is not recorded, because it was not allowed. To allow it, close the browser, open this link again, "
     + "and tap “Allow”.",
-  missing: "The browser gives no motion of the phone. Allow motion sensors for this page in the settings of the browser.",
-};
+  missing: "The browser does not report the motion of the phone. Allow motion sensors for this page in the settings of the
+browser.", };
 
 function setMotionFault(fault) {
   if (fault === motionFault) return;
@@ -276,7 +276,7 @@ async function flush() {
   try {
     await store((messages) => messages.put(value, key));
   } catch {
-    say("This phone stores no more data. The recording has stopped.");
+    say("The phone's storage for this page is full. The recording has stopped.");
     halt();
   }
   await showCounts();
@@ -315,7 +315,7 @@ function halt() {
   showButtons();
 }
 
-// Browsers without the question give the motion unasked, or not at all.
+// Browsers that do not ask for permission report the motion without it, or not at all.
 async function askForMotion() {
   if (typeof DeviceMotionEvent === "undefined" || !DeviceMotionEvent.requestPermission) return "granted";
   return DeviceMotionEvent.requestPermission().catch(() => "denied");
@@ -374,7 +374,7 @@ function onVisibility() {
     return;
   }
   keepAwake();
-  if (Date.now() - hiddenAtMs > FIX_EXPECTED_MS) say("While the page was hidden nothing was recorded.");
+  if (Date.now() - hiddenAtMs > FIX_EXPECTED_MS) say("Nothing was recorded while the page was hidden.");
 }
 
 function copyButtons() {
@@ -408,15 +408,8 @@ document.addEventListener("visibilitychange", onVisibility);
 setInterval(showStatus, STATUS_EVERY_MS);
 showStatus();
 if (!isSecureContext || !navigator.geolocation || !navigator.locks) {
-  byId("advice").textContent = "Browsers give the position only to pages that are served by HTTPS. Use an app, or open this link by HTTPS.";
-} else {
-  // One tab records: the numbers of the messages must not repeat.
-  navigator.locks.request(`porchlight ${base}`, { ifAvailable: true }, async (lock) => {
-    if (!lock) {
-      byId("advice").textContent = "This link is open in another tab, which records.";
-      return;
-    }
-    await prepare();
-    await new Promise(() => {});
-  });
-}
+  byId("advice").textContent = "Browsers allow access to the location only on pages that are served over HTTPS. Use an app,
+or open this link over HTTPS."; } else { // One tab records: the numbers of the messages must not repeat.
+navigator.locks.request(`porchlight ${base}`, { ifAvailable: true }, async (lock) => { if (!lock) {
+byId("advice").textContent = "Another tab with this link is already recording."; return; } await prepare(); await new
+Promise(() => {}); }); }

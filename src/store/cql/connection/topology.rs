@@ -102,7 +102,7 @@ fn data_centers(session: &Session) -> BTreeSet<String> {
     nodes.filter_map(|node| node.datacenter.clone()).collect()
 }
 
-/// Refuses a named data centre that has no nodes: no statement would find a node to go to.
+/// Refuses a named data centre that has no nodes, because no statement could be sent.
 pub(super) fn check_name(session: &Session, options: &CqlOptions) -> Result<(), Refusal> {
     let nodes_in = data_centers(session);
     match &options.datacenter {

@@ -1,6 +1,6 @@
-//! Erasing one session: its partitions and rows are deleted, the session's own row last. The
-//! deletes carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is
-//! ahead, and writes of nodes that do not know of the erasure yet.
+//! Erases one session: deletes its partitions and rows, and the session's own row last. The deletes
+//! carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is ahead,
+//! and writes of nodes that do not know of the erasure yet.
 //!
 //! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`.
 //! Rows of the outbox that name the session stay until they expire: they hold IDs only.

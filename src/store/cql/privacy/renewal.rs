@@ -1,4 +1,4 @@
-//! Renewing one session: all its rows are written again with a full time to live.
+//! Renews one session: writes all its rows again with a full time to live.
 //!
 //! The session's own row decides whether a renewal is due, and is written last: a renewal that was
 //! interrupted is repeated from its start. Rows are copied as they are, without decoding, so that a

@@ -164,8 +164,8 @@ impl Inner {
         Ok(Some(StartOutcome::Repeated(start)))
     }
 
-    /// Stores `ours` under an idempotency key, or returns the record that was stored within the
-    /// last day.
+    /// Stores the record `ours` under an idempotency key, or returns the record that was stored
+    /// there within the last day.
     pub(in crate::cql) async fn put_idempotency(
         &self,
         hash: &[u8],

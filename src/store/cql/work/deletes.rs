@@ -1,5 +1,5 @@
-//! Deletes of rows that lead to finished work. They are collected, so that few requests carry them,
-//! and are sent once this process has verified that it still serves.
+//! Deletes rows that lead to finished work. The deletes are collected, so that few requests carry
+//! them, and are sent once this process has verified that it still serves.
 //!
 //! A row that leads to finished work does no harm: a process that finds it examines its session
 //! again and removes it. So the deletes may be late, and a process that is killed may leave some

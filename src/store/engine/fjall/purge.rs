@@ -1,4 +1,4 @@
-//! Rewriting the engine's files so that they no longer hold removed rows.
+//! Rewrites the engine's files so that they no longer contain removed rows.
 //!
 //! A removed row stays in three places: in the memtable, in tables below its tombstone, and in
 //! fjall's journals. Flushing and a major compaction clear the first two, if no snapshot is older

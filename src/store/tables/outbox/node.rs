@@ -1,4 +1,4 @@
-//! Queries of the node about all outboxes, and the removal of the outbox of a deleted endpoint.
+//! Queries a node's outboxes together, and removes the outbox of a deleted endpoint.
 
 use porchlight_core::webhook::Queued;
 use porchlight_ports::{Depth, Endpoint, StoreError, StoreResult, Work};

@@ -1,7 +1,7 @@
 //! Keeps the acceleration vector of the last seconds, which shows a phone that is turned and held.
 //!
 //! A hand that uses the phone turns it and holds it, so that the vector changes slowly. A gait
-//! moves the phone to and fro within a step, wherever it is carried. The norm cannot show that,
+//! moves the phone back and forth within a step, wherever it is carried. The norm cannot show that,
 //! because a turn does not change it.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Measures the rise from the entrance to the drop-off: finds the level of the ground.
+//! Finds the level of the ground, from which the rise to the drop-off is measured.
 
 use porchlight_schema::event::Event;
 

@@ -268,8 +268,9 @@ pub(super) fn is_independent(ctx: &ScoringContext<'_>) -> bool {
     is_heard && walked_along_m(ctx) < APART_M
 }
 
-/// Returns the distance that body and position walked together, metres: a phone carried through the
-/// streets moves with its owner, and a phone left at home never walks in step with its positions.
+/// Returns the distance over which the body and the position moved together, metres: a phone
+/// carried through the streets moves with its owner, and a phone left at home never walks in step
+/// with its positions.
 fn walked_along_m(ctx: &ScoringContext<'_>) -> f32 {
     let mut sum_m = 0.0;
     let mut from_ms = 0;

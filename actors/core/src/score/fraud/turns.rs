@@ -1,6 +1,6 @@
 //! Compares the course of the positions with the gyroscope: a courier who turns a corner turns the
 //! phone too, however it is carried and wherever it lies. A gyroscope fails independently of
-//! accelerometer and step counter, so that this is a ground of its own.
+//! accelerometer and step counter, so this comparison is independent evidence.
 
 use super::{Group, Signal, body};
 use crate::score::evidence_log::EvidenceText;

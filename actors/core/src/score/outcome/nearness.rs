@@ -124,8 +124,8 @@ fn may_have_gone_there(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
     })
 }
 
-/// Returns by how much the distance at a fix exceeds the surroundings at least, according to the
-/// much better fixes just before and after it, from which the courier cannot have walked farther.
+/// Returns the least distance by which a fix lies outside the surroundings. Much better fixes just
+/// before and after it bound the distance that the courier can have walked.
 fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
     let from_ms = fix.t_ms.saturating_sub(BETTER_FIX_MS);
     let better = ctx

@@ -93,8 +93,9 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
     stays
 }
 
-/// Adds a stay that only the height shows, if no stop was detected at that time, and a short rest
-/// where the courier turned round upstairs, if the courier stayed nowhere else there.
+/// Adds two kinds of stays: one that only the height shows, if no stop was detected at that time;
+/// and a short rest where the courier turned round upstairs, if the courier stayed nowhere else
+/// there.
 fn add_upstairs(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
     for &foot in &ctx.foot_periods {
         let is_there = |stay: &Stay| {

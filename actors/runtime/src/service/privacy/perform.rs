@@ -235,7 +235,7 @@ impl<'s> OwnedRequest<'s> {
 
     /// Plans the next page of an erasure. The page leaves out sessions under a legal hold, and the
     /// erasure fails if no other session is left. A hold that is placed during an erasure is
-    /// refused, so the erasure meets only a hold that is about to be withdrawn, or one that was
+    /// refused. So the erasure meets only a hold that is about to be withdrawn, or one that was
     /// accepted before its process knew the mark.
     async fn plan(&self, subject: &Subject, until: TimestampMs) -> StoreResult<Outcome> {
         let (store, marks) = (self.service.store().as_ref(), &self.service.privacy.marks);

@@ -149,7 +149,7 @@ impl TenantRetention<'_> {
         Ok(is_unchanged)
     }
 
-    /// Ends the removal that was left by a killed process or by a former owner of the tenant.
+    /// Completes the removal that a killed process or a former owner of the tenant has left.
     /// Returns `false` if this node may no longer sweep, or if the policy has changed.
     pub(super) async fn finish(
         &self,
@@ -168,8 +168,8 @@ impl TenantRetention<'_> {
         self.end(&removal, read).await
     }
 
-    /// Ends the removal that another process has left, if there is one and this node acts for the
-    /// tenant.
+    /// Completes the removal that another process has left, if there is one and this node acts for
+    /// the tenant.
     pub(super) async fn finish_left(&self, swept: &mut Swept) -> StoreResult<()> {
         if !self.may_sweep() {
             return Ok(());
@@ -213,7 +213,8 @@ impl TenantRetention<'_> {
         Ok(class)
     }
 
-    /// Returns whether data of a session is removed even if a mark is written now.
+    /// Returns whether a removal that is already decided covers data of a session, so that a mark
+    /// written now does not protect it.
     pub(in crate::service) async fn is_removing(&self, session_id: SessionId) -> StoreResult<bool> {
         let removal = match self.read().await {
             Err(StoreError::Damaged(_)) => None,

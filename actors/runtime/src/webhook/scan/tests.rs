@@ -1,4 +1,4 @@
-//! Tests that scans go on, whatever happens to a count or to an earlier scan.
+//! Tests that scans continue, regardless of the outcome of a count or of an earlier scan.
 
 use std::sync::atomic::AtomicU32;
 

@@ -1,5 +1,6 @@
 //! Finds the second of entry from all signs. Reception, a known place, gates and climbs give an
-//! approximate time; the indoor air and the pause at the door give the second.
+//! approximate time. The change of the air pressure indoors and the pause at the door give the
+//! exact second.
 //!
 //! Each sign adds a cost that grows with the time between a second and the sign. The cost is
 //! limited, because a sign may belong to something else than the entrance. The second with the
