@@ -88,7 +88,7 @@ pub(crate) fn score(
             None,
             EvidenceText::new(
                 text,
-                "Things that the phone could not measure are not counted.",
+                "Anything that the phone could not measure is not counted.",
             ),
         );
     }
