@@ -3,10 +3,11 @@
 //!
 //! The driver has a dedicated thread, so that no actor can delay a heartbeat.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use porchlight_actors::service::ReconcileScope;
+use porchlight_core::failure_log::FailureLog;
 use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, ClockState, Effect, Input, MembersRead, MonotonicMs,
     NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
@@ -110,15 +111,13 @@ impl Driver {
 /// Claimed shards whose work should start together.
 #[derive(Debug, Default)]
 struct ClaimedShards {
-    shards: std::sync::Mutex<ShardSet>,
+    shards: Mutex<ShardSet>,
     more: Notify,
 }
 
 impl ClaimedShards {
-    fn lock(&self) -> std::sync::MutexGuard<'_, ShardSet> {
-        self.shards
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ShardSet> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, shard: Shard) {
@@ -143,6 +142,8 @@ struct RunningDriver {
     clock: Arc<dyn Clock>,
     /// The last reported state of this node's clock.
     clock_state: ClockState,
+    /// The failed reads of the nodes' tables.
+    failed_reads: Arc<Mutex<FailureLog>>,
 }
 
 impl RunningDriver {
@@ -164,6 +165,7 @@ impl RunningDriver {
             members: Vec::new(),
             clock: parts.clock,
             clock_state: ClockState::default(),
+            failed_reads: Arc::default(),
         }
     }
 
@@ -336,15 +338,26 @@ impl RunningDriver {
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
     {
         let (reading, inputs) = (read(Arc::clone(&self.store)), self.inputs.clone());
+        let (view, failures) = (Arc::clone(&self.view), Arc::clone(&self.failed_reads));
         tokio::spawn(async move {
-            match reading.await {
+            let done = reading.await;
+            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+            match done {
                 Ok(input) => {
+                    if failures.on_success() {
+                        tracing::info!("the tables of the nodes can be read again");
+                    }
                     let _sent = inputs.send(input);
                 }
-                Err(error) => tracing::warn!(
-                    error = chain(&error),
-                    "the tables of the nodes cannot be read"
-                ),
+                Err(error) => {
+                    if let Some(failures) = failures.on_failure(view.now().0) {
+                        tracing::warn!(
+                            failures,
+                            error = chain(&error),
+                            "the tables of the nodes cannot be read"
+                        );
+                    }
+                }
             }
         });
     }

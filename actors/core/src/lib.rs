@@ -9,6 +9,7 @@ pub mod context;
 pub mod detect;
 pub mod disk_space;
 pub mod event_log;
+pub mod failure_log;
 pub mod fair_cache;
 pub mod floors;
 pub mod gait;
