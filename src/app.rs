@@ -164,7 +164,8 @@ impl App {
             tracing::info!(sessions, "sessions recovered");
         }
         start_privacy(&config, &service, &webhooks, &secrets).await?;
-        telemetry::watch(&actors.handles(), &config.store.path);
+        let folder = (config.store.kind == StoreKind::Embedded).then_some(&*config.store.path);
+        telemetry::watch(&actors.handles(), folder);
 
         let retention = start_retention(&config, &store, &service).await?;
         let (public, api) = listener::serve(ListenerParts {
@@ -279,9 +280,15 @@ async fn open_store(
     node: Option<&Node>,
 ) -> anyhow::Result<OpenStore> {
     let late_service = Arc::clone(late_service);
-    let exit_code = match config.store.kind {
-        StoreKind::Embedded => EXIT_STORE_FATAL,
-        StoreKind::Cql => EXIT_REPLACED,
+    let on_fatal: fn(&str) = match config.store.kind {
+        StoreKind::Embedded => |reason| {
+            tracing::error!(reason, "the store cannot continue");
+            std::process::exit(EXIT_STORE_FATAL);
+        },
+        StoreKind::Cql => |reason| {
+            tracing::error!(reason, "another process has replaced this one");
+            std::process::exit(EXIT_REPLACED);
+        },
     };
     let opened = OpenStore::open_for_serving(
         config,
@@ -290,10 +297,7 @@ async fn open_store(
                 service.deliver(session_id, seq, batch);
             }
         }),
-        Arc::new(move |reason| {
-            tracing::error!(reason, "the store cannot continue");
-            std::process::exit(exit_code);
-        }),
+        Arc::new(on_fatal),
         node.map(|node| Arc::clone(node.view()) as _),
     );
     match opened.await {

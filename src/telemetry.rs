@@ -86,8 +86,8 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// Monitors the threads and the folder of the embedded store.
-pub fn watch(actors: &[ArbiterHandle], store: &Path) {
+/// Monitors the threads, and the folder of the embedded store if there is one.
+pub fn watch(actors: &[ArbiterHandle], folder: Option<&Path>) {
     let thread_ticks = ThreadTicks::of(actors.len());
     for (thread, arbiter) in actors.iter().enumerate() {
         let thread_ticks = Arc::clone(&thread_ticks);
@@ -97,7 +97,9 @@ pub fn watch(actors: &[ArbiterHandle], store: &Path) {
     }
     actix_rt::spawn(watch_lag(RuntimeKind::Main, || {}));
     actix_rt::spawn(feed_watchdog(thread_ticks));
-    actix_rt::spawn(measure_folder(store.to_owned()));
+    if let Some(folder) = folder {
+        actix_rt::spawn(measure_folder(folder.to_owned()));
+    }
 }
 
 async fn measure_folder(folder: PathBuf) {

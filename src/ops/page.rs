@@ -17,7 +17,7 @@ use super::OpsState;
 use super::health::{Check, checks};
 use super::scrape::Scrape;
 use crate::cluster::OwnershipView;
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 
 /// The page loads no external resources, and has no script and no form.
 const POLICY: &str = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -27,16 +27,28 @@ const STYLE: &str = include_str!("page.css");
 pub(super) struct ConfigView {
     /// The text of `print-config`: it names files, and contains no secret.
     text: String,
-    /// The location of the store.
-    store: String,
+    store: StoreView,
+}
+
+/// The location of the store.
+enum StoreView {
+    /// The folder of the embedded store.
+    Embedded(String),
+    /// The keyspace, and the contact points of its cluster.
+    Cql { keyspace: String, nodes: String },
 }
 
 impl ConfigView {
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
-        Ok(Self {
-            text: toml::to_string(config)?,
-            store: config.store.path.display().to_string(),
-        })
+        let store = match config.store.kind {
+            StoreKind::Embedded => StoreView::Embedded(config.store.path.display().to_string()),
+            StoreKind::Cql => StoreView::Cql {
+                keyspace: config.store.cql.keyspace.clone(),
+                nodes: config.store.cql.nodes.join(", "),
+            },
+        };
+        let text = toml::to_string(config)?;
+        Ok(Self { text, store })
     }
 }
 
@@ -282,13 +294,23 @@ fn webhooks(now: &Scrape) -> Markup {
 }
 
 fn store(config: Option<&ConfigView>, now: &Scrape) -> Markup {
+    match config.map(|config| &config.store) {
+        None => html! {},
+        Some(StoreView::Embedded(folder)) => embedded_store(folder, now),
+        Some(StoreView::Cql { keyspace, nodes }) => cql_store(keyspace, nodes, now),
+    }
+}
+
+fn failed_operations(now: &Scrape) -> String {
+    count(now.sum(name::STORE_OPERATIONS_TOTAL, &[("outcome", "failed")]))
+}
+
+fn embedded_store(folder: &str, now: &Scrape) -> Markup {
     let mean_ms = mean_ms(now, name::STORE_COMMIT_SECONDS, &[]);
-    let operations = |outcome| now.sum(name::STORE_OPERATIONS_TOTAL, &[("outcome", outcome)]);
-    let folder = config.map_or("", |config| config.store.as_str()).to_owned();
     card(
         "Store",
         &[
-            ("folder", folder),
+            ("folder", folder.to_owned()),
             ("used on disk", bytes(now.of_metric(name::STORE_DISK_BYTES))),
             (
                 "free on disk",
@@ -298,8 +320,27 @@ fn store(config: Option<&ConfigView>, now: &Scrape) -> Markup {
                 "waiting operations",
                 count(now.of_metric(name::STORE_QUEUE_OPERATIONS)),
             ),
-            ("failed operations", count(operations("failed"))),
+            ("failed operations", failed_operations(now)),
             ("mean time of a commit", format!("{mean_ms:.2} ms")),
+        ],
+    )
+}
+
+fn cql_store(keyspace: &str, nodes: &str, now: &Scrape) -> Markup {
+    card(
+        "Store",
+        &[
+            ("CQL keyspace", keyspace.to_owned()),
+            ("contact points", nodes.to_owned()),
+            (
+                "statements",
+                count(now.of_metric(name::STORE_STATEMENTS_TOTAL)),
+            ),
+            (
+                "lightweight transactions",
+                count(now.of_metric(name::STORE_LIGHTWEIGHT_TOTAL)),
+            ),
+            ("failed operations", failed_operations(now)),
         ],
     )
 }

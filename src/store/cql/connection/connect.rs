@@ -23,8 +23,8 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval of the driver's requests on each idle connection, and the time for their answer. A
 /// database node that lost its power or its network closes no connection. Without these requests
 /// its statements wait for their deadline, longer than a lease lasts. A pause for the collection of
-/// garbage may take a second or two.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// garbage may take a second or two. The driver warns of an interval of a second or less.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_100);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Deadline for each page of a read of many rows.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(30);
