@@ -17,6 +17,7 @@ use porchlight_schema::limits::{
     GAP_SKIPPED_AFTER_BATCHES, GAP_SKIPPED_AFTER_T_MS, SNAPSHOT_BATCHES,
 };
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
@@ -67,6 +68,9 @@ pub struct SessionMachine {
     quarantined: Vec<u32>,
     /// Number of batches applied since the last snapshot.
     unsnapshotted: u32,
+    /// The number of changes when [`SessionMachine::record_changes`] was last called.
+    changes_recorded: u32,
+    changed_at: Option<TimestampMs>,
 }
 
 impl SessionMachine {
@@ -164,6 +168,25 @@ impl SessionMachine {
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.timeline.change_count()
+    }
+
+    /// Records that a batch received at `received_at` was applied. Returns whether it opened or
+    /// closed any event.
+    pub fn record_changes(&mut self, received_at: TimestampMs) -> bool {
+        let change_count = self.change_count();
+        let has_changed = self.changes_recorded != change_count;
+        if has_changed {
+            self.changes_recorded = change_count;
+            self.changed_at = Some(received_at);
+        }
+        has_changed
+    }
+
+    /// Returns the time at which the service received the batch that last opened or closed an event;
+    /// `None` if none has.
+    #[must_use]
+    pub fn changed_at(&self) -> Option<TimestampMs> {
+        self.changed_at
     }
 
     /// Returns up to `limit` changes from number `number` on.

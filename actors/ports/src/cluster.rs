@@ -59,7 +59,7 @@ pub enum Nudge {
 pub struct LiveAnswer {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// The time of the last change; `None` if nothing changed since the actor was built.
+    /// The time at which the events last changed; `None` if there are none.
     pub changed_at: Option<TimestampMs>,
 }
 

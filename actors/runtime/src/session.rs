@@ -108,8 +108,6 @@ impl SessionActor {
                     let running = Running {
                         context,
                         machine,
-                        change_count_checked: 0,
-                        changed_at: None,
                         unsnapshotted_since: None,
                         is_caught_up: is_new,
                     };
@@ -378,7 +376,7 @@ impl Handler<ReadEvents> for SessionActor {
         let started_at = Instant::now();
         let live = self.running.as_ref().map(|running| LiveEvents {
             events: running.machine.events().to_vec(),
-            changed_at: running.changed_at,
+            changed_at: running.machine.changed_at(),
         });
         Self::metrics().on_handled(
             MessageKind::Events,

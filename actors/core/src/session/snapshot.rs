@@ -6,7 +6,7 @@ use crate::context::SessionContext;
 /// The first byte of a snapshot. It rises whenever the state's form or a detector's meaning
 /// changes. A snapshot with another format is discarded, and the session is rebuilt from its
 /// journal.
-pub const SNAPSHOT_FORMAT: u8 = 29;
+pub const SNAPSHOT_FORMAT: u8 = 30;
 
 /// The reason why a snapshot cannot be used; the machine must be rebuilt from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,7 @@ impl SessionMachine {
 #[cfg(test)]
 mod tests {
     use porchlight_schema::sample::json::decode_batch;
+    use porchlight_schema::time::TimestampMs;
     use proptest::prelude::*;
 
     use super::*;
@@ -78,8 +79,18 @@ mod tests {
             let batch = decode_batch(text.as_bytes()).unwrap().batch;
             machine.receive(&context, seq, &batch);
         }
-        assert!(!machine.events().is_empty());
+        assert!(machine.record_changes(TimestampMs(7)) && !machine.record_changes(TimestampMs(8)));
         machine.snapshot()
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_time_of_the_last_change() {
+        let mut restored = SessionMachine::restore(&snapshot()).unwrap();
+        assert!(
+            !restored.record_changes(TimestampMs(9)),
+            "nothing changed since"
+        );
+        assert_eq!(restored.changed_at(), Some(TimestampMs(7)));
     }
 
     proptest! {

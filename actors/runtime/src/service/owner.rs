@@ -7,7 +7,6 @@ use porchlight_core::session::SessionMachine;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::{LiveOutcome, PeerMetrics};
 use porchlight_ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
-use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
@@ -150,23 +149,23 @@ impl Service {
     async fn live_from_snapshot(&self, row: &SessionRow) -> StoreResult<Live> {
         let session_id = row.start.session_id;
         let snapshot = self.store().newest_snapshot(session_id).await?;
-        let (next_seq, events) = snapshot
-            .and_then(|snapshot| Some((snapshot.next_seq, events_in(&snapshot.state)?)))
-            .unwrap_or_default();
+        let machine = snapshot.and_then(|snapshot| restored(&snapshot.state));
+        let machine = machine.unwrap_or_default();
+        let next_seq = machine.next_seq();
         let further = self.store().read(session_id, next_seq, 1).await?;
         let missed_since = further.first().map(|entry| entry.received_at);
         let age_ms = missed_since.map_or(0, |since| self.now().since_ms(since));
         Ok(Live {
-            events,
-            changed_at: None,
+            events: machine.events().to_vec(),
+            changed_at: machine.changed_at(),
             age_sec: Some(u32::try_from(age_ms.max(0) / 1_000).unwrap_or(u32::MAX)),
         })
     }
 }
 
-/// Returns the events in a snapshot's state, or `None` if the state cannot be read because it is
+/// Returns the machine of a snapshot's state, or `None` if the state cannot be read because it is
 /// damaged or of another version.
-fn events_in(state: &[u8]) -> Option<Vec<Event>> {
+fn restored(state: &[u8]) -> Option<SessionMachine> {
     let restored = catch_unwind(AssertUnwindSafe(|| SessionMachine::restore(state)));
-    restored.ok()?.ok().map(|machine| machine.events().to_vec())
+    restored.ok()?.ok()
 }

@@ -22,8 +22,7 @@ pub(crate) struct BatchDurable {
 pub struct LiveEvents {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// The time at which the events last changed; `None` if they have not changed since the actor
-    /// was built.
+    /// The time at which the events last changed; `None` if there are none.
     pub changed_at: Option<TimestampMs>,
 }
 

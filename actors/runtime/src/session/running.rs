@@ -16,7 +16,6 @@ const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
 #[derive(Debug)]
 pub(crate) struct PassivatedState {
     state: Box<[u8]>,
-    changed_at: Option<TimestampMs>,
     unsnapshotted_since: Option<Instant>,
 }
 
@@ -25,9 +24,6 @@ pub(crate) struct PassivatedState {
 pub(crate) struct Running {
     pub(super) context: SessionContext,
     pub(super) machine: SessionMachine,
-    /// The machine's change count when it was last checked.
-    pub(super) change_count_checked: u32,
-    pub(super) changed_at: Option<TimestampMs>,
     pub(super) unsnapshotted_since: Option<Instant>,
     /// Whether the journal was read to its end once.
     pub(super) is_caught_up: bool,
@@ -37,7 +33,6 @@ impl Running {
     pub(super) fn passivate(&self) -> Box<PassivatedState> {
         Box::new(PassivatedState {
             state: self.machine.passivate(&self.context),
-            changed_at: self.changed_at,
             unsnapshotted_since: self.unsnapshotted_since,
         })
     }
@@ -46,12 +41,9 @@ impl Running {
     /// of it.
     pub(crate) fn activate(passivated: &PassivatedState) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::activate(&passivated.state).ok()?;
-        let change_count_checked = machine.change_count();
         Some(Box::new(Self {
             context,
             machine,
-            change_count_checked,
-            changed_at: passivated.changed_at,
             unsnapshotted_since: passivated.unsnapshotted_since,
             is_caught_up: true,
         }))
@@ -66,12 +58,7 @@ impl Running {
     /// Records the changes of a batch that was received at `received_at`. Returns whether any event
     /// opened or closed.
     pub(super) fn record_change(&mut self, received_at: TimestampMs) -> bool {
-        let change_count = self.machine.change_count();
-        let has_changed = self.change_count_checked != change_count;
-        if has_changed {
-            self.change_count_checked = change_count;
-            self.changed_at = Some(received_at);
-        }
+        let has_changed = self.machine.record_changes(received_at);
         if self.machine.has_unsnapshotted() {
             self.unsnapshotted_since.get_or_insert_with(Instant::now);
         }
