@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::session::EndReason;
+use porchlight_schema::session::{EndReason, Tenant};
 
 use super::quarantine::{self, Damaged, Quarantined};
 use super::request::{self, RequestName};
@@ -17,6 +17,8 @@ pub enum Fact<'a> {
     SessionStarted {
         /// The id of the session.
         session_id: SessionId,
+        /// The tenant of the session. Later lines name only the session.
+        tenant: Tenant,
     },
     /// A session ended.
     SessionEnded {
@@ -163,9 +165,9 @@ impl Fact<'_> {
         let request = request::current();
         let request_id = request.as_ref().map(RequestName::as_str);
         match self {
-            Fact::SessionStarted { session_id } => {
+            Fact::SessionStarted { session_id, tenant } => {
                 metrics.sessions_started.increment(1);
-                tracing::info!(request_id, session = %session_id, "session started");
+                tracing::info!(request_id, session = %session_id, organization = %tenant.organization_id, env = tenant.env.as_str(), "session started");
             }
             Fact::SessionEnded { session_id, reason } => on_ended(request_id, session_id, reason),
             Fact::StoppedAfterTimeout { session_id } => {

@@ -108,7 +108,8 @@ impl Service {
                     self.registry().cache_remote(&row, Instant::now());
                     self.nudge_owner(session_id);
                 }
-                Fact::SessionStarted { session_id }.record();
+                let tenant = row.start.tenant;
+                Fact::SessionStarted { session_id, tenant }.record();
                 (self.registry().ports().wake)(row.start.tenant, session_id);
                 Ok(row.start)
             }

@@ -246,7 +246,10 @@ impl Service {
             Ok(Performed::Yields) => self.privacy.schedule().wait(&key, None),
             Ok(Performed::Repeats) => self.privacy.schedule().fail(&key, uptime_ms),
             Err(error) => {
+                let tenant = key.tenant;
                 tracing::warn!(
+                    organization = %tenant.organization_id,
+                    env = tenant.env.as_str(),
                     error = chain(&error),
                     "a step of a privacy request will be retried"
                 );
