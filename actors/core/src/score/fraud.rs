@@ -81,7 +81,7 @@ impl Group {
         match self {
             _ if self.is_fact() => weights::FACT_CAP,
             Self::Body => weights::BODY_CAP,
-            Self::Kinematics if signals.iter().any(is_far_teleport) => weights::FAR_TELEPORTS,
+            Self::Kinematics if signals.iter().any(is_far_jump) => weights::FAR_TELEPORTS,
             _ => weights::GROUP_CAP,
         }
     }
@@ -97,8 +97,8 @@ struct Signal {
     text: EvidenceText,
 }
 
-fn is_far_teleport(signal: &&Signal) -> bool {
-    signal.name == kinematics::FAR_TELEPORT
+fn is_far_jump(signal: &&Signal) -> bool {
+    [kinematics::FAR_TELEPORT, kinematics::FAR_OUTLIERS].contains(&signal.name)
 }
 
 /// The fraud score, and whether the session is marked as suspicious.
@@ -243,7 +243,7 @@ fn add_group(
         );
     }
     // Missing data cannot cause far jumps, so they count in full.
-    let is_fact = group.is_fact() || signals.iter().any(is_far_teleport);
+    let is_fact = group.is_fact() || signals.iter().any(is_far_jump);
     if sum > 0.0 && !is_fact && visibility < 1.0 {
         let text = format!(
             "Inferred evidence ({}) is weighted by data quality ({visibility}).",

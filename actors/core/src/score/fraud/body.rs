@@ -249,7 +249,10 @@ fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
         }
     };
     let (first, last) = (walks.first()?, walks.last()?);
-    let text = format!("The positions moved {:.0} m at walking pace while {what}.", way(&walks));
+    let text = format!(
+        "The positions moved {:.0} m at walking pace while {what}.",
+        way(&walks)
+    );
     let text = EvidenceText::new(text, "The phone may have been on a cart on smooth ground.");
     Some(Signal {
         group: Group::Body,

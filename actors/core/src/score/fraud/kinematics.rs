@@ -7,6 +7,7 @@ use crate::score::evidence_log::EvidenceText;
 use crate::score::jumps::{Jump, arrivals};
 use crate::score::parameters::fraud::kinematics::{
     CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M, ONE_MOVE_MS,
+    OUTLIERS, OUTLIERS_PER_FIXES,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::ScoringContext;
@@ -27,29 +28,34 @@ pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
     .collect()
 }
 
-/// The name of a signal that may exceed the cap of its group.
+/// The name of the signal of positions that stay far away. It may exceed the cap of its group.
 pub(super) const FAR_TELEPORT: &str = "far_teleport";
+/// The name of the signal of many positions far away, of which none stays. It may exceed the cap of
+/// its group.
+pub(super) const FAR_OUTLIERS: &str = "far_outliers";
 
 /// Returns the signal of the jumps in the positions.
 fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
-    let times = |stays: bool| -> Vec<u32> {
-        ctx.jumps
-            .iter()
-            .filter(|jump| jump.is_lasting == stays && (jump.is_far || !jump.is_by_network))
-            .map(|jump| jump.t_ms)
-            .collect()
+    let counting = |jump: &&Jump| jump.is_far || !jump.is_by_network;
+    let (staying, outliers): (Vec<&Jump>, Vec<&Jump>) = ctx
+        .jumps
+        .iter()
+        .filter(counting)
+        .partition(|jump| jump.is_lasting);
+    let are_many = |count| count >= OUTLIERS && count * OUTLIERS_PER_FIXES >= ctx.received_ms.len();
+    let far_outliers = outliers.iter().filter(|jump| jump.is_far).count();
+    let (name, points, jumps) = match staying.len() {
+        _ if far_teleports(&ctx.jumps) >= 2 => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
+        _ if are_many(far_outliers) => (FAR_OUTLIERS, weights::FAR_TELEPORTS, outliers),
+        3.. => ("teleports", weights::TELEPORTS, staying),
+        _ if are_many(outliers.len()) => ("outliers", weights::TELEPORTS, outliers),
+        1 | 2 => ("teleport", weights::TELEPORT, staying),
+        0 => ("single_outlier", weights::OUTLIER, outliers),
     };
-    let staying = times(true);
-    let (name, points, times) = match (staying.len(), far_teleports(&ctx.jumps)) {
-        (_, 2..) => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
-        (0, _) => ("single_outlier", weights::OUTLIER, times(false)),
-        (1 | 2, _) => ("teleport", weights::TELEPORT, staying),
-        _ => ("teleports", weights::TELEPORTS, staying),
-    };
-    let (first, last) = (*times.first()?, *times.last()?);
+    let (first, last) = (jumps.first()?.t_ms, jumps.last()?.t_ms);
     let text = format!(
         "The position jumped {} farther than its accuracy or any vehicle can explain.",
-        counted(times.len() as u64, "time")
+        counted(jumps.len() as u64, "time")
     );
     let text = EvidenceText::new(text, "A GPS that misjudged its own accuracy.");
     Some(Signal {

@@ -45,7 +45,10 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         (false, true) if !counts(ctx) => (weights::GPS_WALKS_UNFELT, "no gait was felt"),
         _ => return None,
     };
-    let text = format!("The positions moved {:.0} m at walking pace while {what}.", felt.way_m);
+    let text = format!(
+        "The positions moved {:.0} m at walking pace while {what}.",
+        felt.way_m
+    );
     Some(Signal {
         group: Group::Body,
         name: "position_walks_body_rests",

@@ -363,3 +363,38 @@ fn a_constant_altitude_shows_a_resting_body() {
         "a walking courier was there"
     );
 }
+
+#[test]
+fn many_impossible_jumps_are_no_outliers_of_a_receiver() {
+    let leaping = |each: usize, way_m: f32| {
+        let mut script = round_the_block(7);
+        for (number, window) in script.windows.iter_mut().enumerate() {
+            if number % each == 0
+                && let Some(fix) = &mut window.fixes[0]
+            {
+                fix.place.east_m += way_m;
+                fix.accuracy_m = 5.0;
+            }
+        }
+        script
+    };
+    let score = |script: &Script| script.score().summary.fraud_score;
+    let far = leaping(5, 17_000.0);
+    assert!(
+        has(&far, "far_outliers") && score(&far) >= 0.5,
+        "{}",
+        score(&far)
+    );
+    let near = leaping(5, 400.0);
+    assert!(
+        has(&near, "outliers") && score(&near) > 0.1,
+        "{}",
+        score(&near)
+    );
+    let rare = leaping(100, 400.0);
+    assert!(
+        has(&rare, "single_outlier") && score(&rare) < 0.1,
+        "{}",
+        score(&rare)
+    );
+}
