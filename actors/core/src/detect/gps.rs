@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Detector, Observation, logistic};
 use crate::context::SessionContext;
 use crate::detect::parameters::gps::{
-    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, GOOD_ACCURACY_M,
-    LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
+    CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, FIX_AFTER_PAUSE_MS,
+    GOOD_ACCURACY_M, LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
 };
 use crate::event_log::EventLog;
 use crate::window::Fix;
@@ -100,7 +100,13 @@ impl GpsDetector {
     fn observe_fix(&mut self, fix: &Fix, log: &mut EventLog) {
         let (t_ms, accuracy_m) = (fix.t_ms, fix.accuracy_m);
         let is_useful = accuracy_m <= USELESS_ACCURACY_M;
-        self.count_alive_until(t_ms, log);
+        let pause_ms = t_ms.saturating_sub(self.last_sample_ms.unwrap_or(t_ms));
+        if is_useful && pause_ms >= FIX_AFTER_PAUSE_MS {
+            // The stream was silent before the fix, so the pause does not count.
+            self.last_sample_ms = Some(t_ms);
+        } else {
+            self.count_alive_until(t_ms, log);
+        }
         if is_useful {
             self.first_useful_ms.get_or_insert(t_ms);
             self.last_useful_ms = Some(t_ms);

@@ -264,6 +264,19 @@ fn a_silent_stream_is_a_gap_and_not_a_loss() {
     assert_eq!(found(&stream(&fixes, 80, &[])), [lost, restored]);
 }
 
+/// A phone that saves power sends a fix and its motion every ten seconds, and nothing in between.
+#[test]
+fn a_phone_that_sends_every_ten_seconds_keeps_its_position() {
+    for period_ms in [10_000, 10_400, 10_900] {
+        let fixes: Vec<FixAt> = (0..30).map(|number| (number * period_ms, 5.0)).collect();
+        let silent: Vec<_> = (0..300)
+            .filter(|sec| fixes.iter().all(|fix| fix.0 / 1_000 != *sec))
+            .map(|sec| (sec, sec + 1))
+            .collect();
+        assert_eq!(found(&stream(&fixes, 300, &silent)), [], "{period_ms} ms");
+    }
+}
+
 /// Returns one sample at `sec` of each kind that is sent on change.
 fn on_change(sec: u32) -> [Owned; 3] {
     let t_ms = sec * 1_000;

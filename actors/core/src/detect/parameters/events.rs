@@ -12,6 +12,9 @@ crate::parameters::table! {
         USELESS_ACCURACY_M: f32 = 150.0;
         /// GPS is lost after this long without a useful fix (contract 4).
         LOST_AFTER_MS: u32 = 10_000;
+        /// A pause of this length before a useful fix is a silence, not time without a fix: some
+        /// phones send a fix and their motion every ten seconds, and nothing in between. Judgement.
+        FIX_AFTER_PAUSE_MS: u32 = 5_000;
         /// A fix at least this good restores, in metres (contract 4).
         GOOD_ACCURACY_M: f32 = 35.0;
         /// Three good fixes within this time restore (contract 4).
