@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use draft::{Draft, Reply};
+use porchlight_core::plural::counted;
 use signals::Signals;
 
 const RECORDING: &str = ".ndjson.gz";
@@ -82,5 +83,6 @@ fn save(draft: &mut Draft, file: &Path) -> anyhow::Result<()> {
         .with_context(|| temporary.display().to_string())?;
     std::fs::rename(&temporary, file).with_context(|| file.display().to_string())?;
     draft.mark_saved();
-    say!("{} segments in {}", draft.segments(), file.display())
+    let segments = counted(draft.segments() as u64, "segment");
+    say!("{segments} in {}", file.display())
 }

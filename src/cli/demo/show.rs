@@ -92,7 +92,7 @@ pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
         summary["visibilityScore"],
     )?;
     say!(
-        "     floors {}, elevator {}, attempts {}, {} s in total{}\n",
+        "     floors {}, elevator {}, visits to the door {}, {} s in total{}\n",
         or_unknown(&summary["floorsClimbed"]),
         or_unknown(&summary["elevatorUsed"]),
         summary["attemptCycles"],

@@ -114,7 +114,7 @@ fn code_sentence(code: ReasonCode) -> &'static str {
             "The recording shows that you went to the door on foot and stayed there."
         }
         ReasonCode::PartialAttempt => {
-            "The recording shows that you were near the address on foot, but not that you stayed at the door."
+            "The recording shows that you were near the address on foot, but not that you reached the door on its floor and stayed there."
         }
         ReasonCode::NoAttempt => "The recording does not show that you were at the address.",
         ReasonCode::PossibleNoAttempt => {
