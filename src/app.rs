@@ -262,9 +262,9 @@ impl App {
     }
 }
 
-/// Ends the process of a node that another process has replaced.
-fn exit_replaced() {
-    tracing::error!("another process has this node's name");
+/// Ends a process that another one has replaced.
+fn exit_replaced(reason: &str) {
+    tracing::error!(reason, "another process has replaced this one");
     std::process::exit(EXIT_REPLACED);
 }
 
@@ -285,10 +285,7 @@ async fn open_store(
             tracing::error!(reason, "the store cannot continue");
             std::process::exit(EXIT_STORE_FATAL);
         },
-        StoreKind::Cql => |reason| {
-            tracing::error!(reason, "another process has replaced this one");
-            std::process::exit(EXIT_REPLACED);
-        },
+        StoreKind::Cql => exit_replaced,
     };
     let opened = OpenStore::open_for_serving(
         config,

@@ -4,8 +4,8 @@
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
@@ -46,7 +46,7 @@ pub(super) async fn guard(
         );
         request.into_response(HttpResponse::from_error(problem))
     };
-    if let Some(problem) = problem_in(&answer) {
+    if let Some(problem) = problem_in(&answer).filter(|_| wants_page(answer.request())) {
         let (http, _) = answer.into_parts();
         let response = error_page(&http, &problem);
         answer = ServiceResponse::new(http, response);
@@ -109,6 +109,16 @@ fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
     }
     let is_page = answer.response().extensions().get::<Report>().is_some();
     (!is_page).then(|| Problem::new(Code::of_status(status), "The request was refused."))
+}
+
+/// Returns whether an error is shown as a page. Others are problems, as everywhere: a browser sends
+/// no method but these, and a program may accept JSON only.
+fn wants_page(http: &HttpRequest) -> bool {
+    let accepted = http.headers().get(ACCEPT);
+    let accepted = accepted.and_then(|accepted| accepted.to_str().ok());
+    let accepts_page = |accepted: &str| accepted.contains("text/") || accepted.contains("*/*");
+    [Method::GET, Method::HEAD, Method::POST].contains(http.method())
+        && accepted.is_none_or(accepts_page)
 }
 
 /// Renders an error for a person. A visitor who has to sign in is redirected to the sign-in page.

@@ -204,9 +204,15 @@ fn every_answer_has_its_security_headers() {
         ] {
             let wrong = Seen::of(visitor.request(method, path)).await;
             assert_eq!((wrong.status, wrong.header("allow")), (405, allow));
+            let media = wrong.header("content-type");
+            assert_eq!(media, "application/problem+json", "no browser sends this");
         }
         let unknown = visitor.request(Method::POST, "/console/nothing");
         assert_eq!(Seen::of(unknown).await.status, 404);
+        let program = visitor.request(Method::GET, "/console/nothing");
+        let program = Seen::of(program.header("Accept", "application/json")).await;
+        let media = program.header("content-type");
+        assert_eq!((program.status, media), (404, "application/problem+json"));
     });
 }
 
