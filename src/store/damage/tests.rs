@@ -2,6 +2,7 @@
 
 mod documents;
 mod erasure;
+mod journal;
 mod outbox;
 
 use std::sync::Arc;
