@@ -39,6 +39,12 @@ pub(crate) fn missing_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'J').session(session_id).build()
 }
 
+/// Returns the session in the key of a count of missing numbers.
+pub(crate) fn session_of_missing(key: &[u8]) -> Option<SessionId> {
+    let session = key.strip_prefix(b"J")?.try_into().ok()?;
+    Some(SessionId::from_bytes(session))
+}
+
 fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
     let bytes = batch.as_bytes();
     let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len() + TRAILER_BYTES);
@@ -91,6 +97,11 @@ pub(crate) fn remove_damaged(
 ) -> StoreResult<()> {
     txn.delete(Space::Journal, key);
     txn.journal_heads.evict(session_id);
+    write_missing(txn, session_id)
+}
+
+/// Writes the count of a session's missing numbers as its batches give it.
+pub(crate) fn write_missing(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     let missing = counted_missing(txn.as_read(), session_id)?;
     txn.put_state(missing_key(session_id), &missing)
 }

@@ -63,3 +63,20 @@ async fn a_session_receives_batches_after_damage_and_a_restart() {
         assert_eq!(read().await.missing, [], "{damaged:?}");
     }
 }
+
+#[tokio::test]
+async fn a_quarantine_of_the_count_of_missing_batches_acknowledges_none_of_them() {
+    for way in [Way::Format, Way::Checksum] {
+        let (store, session_id) = store_with_gap().await;
+        let key = journal::missing_key(session_id);
+        assert_eq!(damage_in(way, &store, key).await, 1);
+        let mut report = store.check();
+        store.quarantine(&mut report).await.unwrap();
+        assert_eq!(report.quarantined, 1);
+        assert!(store.check().is_good());
+        let store = reopened(store).await;
+        let read = store.acknowledged(session_id, 9).await.unwrap();
+        assert_eq!(read, without_batch_1(3), "{way:?}");
+        assert_eq!(store.count(session_id).await.unwrap(), 2, "{way:?}");
+    }
+}
