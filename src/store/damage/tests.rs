@@ -291,6 +291,23 @@ async fn a_damaged_insight_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_damaged_insight_hides_no_other_outcome() {
+    for way in [Way::Format, Way::Checksum] {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (damaged, good) = (start(&store, 1).await, start(&store, 2).await);
+        for session_id in [damaged, good] {
+            end(&store, session_id).await;
+            assert!(commit(&store, session_id, failed_insight(1, 0)).await);
+        }
+        let key = of_session(b'v', damaged);
+        assert_eq!(damage_in(way, &store, key).await, 1);
+        let outcomes = store.outcomes(vec![damaged, good]).await.unwrap();
+        assert_eq!(outcomes[0], None, "{way:?}");
+        assert!(outcomes[1].is_some(), "{way:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_failed_is_scored_again_without_its_damaged_batch() {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let session_id = start(&store, 1).await;
