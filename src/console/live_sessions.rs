@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 use porchlight_actors::service::{InsightState, Service, TenantSessions};
 use porchlight_http::problem::Problem;
-use porchlight_ports::SessionRow;
+use porchlight_observe::Fact;
+use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -117,17 +118,41 @@ async fn read(
     let own = &own;
     let entries = iter(&rows)
         .map(|row| async move {
-            let known = before.entries.get(&row.start.session_id);
-            let entry = entry(own, service, row, known).await;
-            entry.map(|entry| (row.start.session_id, entry))
+            let session_id = row.start.session_id;
+            let known = before.entries.get(&session_id);
+            let read = entry(own, service, row, known).await;
+            readable(read, session_id, known)
         })
         .buffer_unordered(BOARD_READS_AT_ONCE_MAX);
     let entries: Vec<_> = entries.collect().await;
+    let entries: Vec<_> = entries.into_iter().collect::<StoreResult<_>>()?;
+    let entries = entries.into_iter().flatten();
     Ok(Snapshot {
-        entries: entries.into_iter().collect::<Result<_, Problem>>()?,
+        entries: entries.map(|entry| (entry.id, entry)).collect(),
         is_truncated,
         read_at: Some(now),
     })
+}
+
+/// Replaces the entry of a session with damaged data by the known one, or by `None`: the board shows
+/// the other sessions. Counts and logs the damage.
+fn readable(
+    read: StoreResult<Arc<Entry>>,
+    session_id: SessionId,
+    known: Option<&Arc<Entry>>,
+) -> StoreResult<Option<Arc<Entry>>> {
+    match read {
+        Err(error @ StoreError::Damaged(_)) => {
+            Fact::Damaged {
+                session_id,
+                what: "a session on the board",
+                error: &error,
+            }
+            .record();
+            Ok(known.cloned())
+        }
+        read => read.map(Some),
+    }
 }
 
 /// Returns the entry of a session. Nothing is read twice: the entry changes only with a new batch.
@@ -136,7 +161,7 @@ async fn entry(
     service: &Service,
     row: &SessionRow,
     known: Option<&Arc<Entry>>,
-) -> Result<Arc<Entry>, Problem> {
+) -> StoreResult<Arc<Entry>> {
     let newest = own.newest(row).await?;
     let newest_seq = newest.map(|(seq, _)| seq);
     let last_heard_ms = newest.map(|(_, at)| at.0);
@@ -187,4 +212,31 @@ fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<LatL
 fn newest_event(events: &[Event]) -> Option<&'static str> {
     let newest = events.iter().max_by_key(|event| event.t_start_ms)?;
     Some(words::event(newest.event_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_with_damaged_data_keeps_its_known_entry() {
+        let id = SessionId::new(TimestampMs(1), 1);
+        let known = Arc::new(Entry {
+            id,
+            delivery: "d".to_owned(),
+            rider: "r".to_owned(),
+            position: None,
+            address: LatLng(1.0, 2.0),
+            last_heard_ms: None,
+            started_ms: 1,
+            event: None,
+            newest: None,
+        });
+        let damaged = || Err(StoreError::Damaged("a batch".to_owned()));
+        let shown = readable(damaged(), id, Some(&known)).unwrap();
+        assert_eq!(shown, Some(Arc::clone(&known)));
+        assert_eq!(readable(damaged(), id, None).unwrap(), None);
+        let failed = readable(Err(StoreError::Overloaded), id, Some(&known));
+        assert!(failed.is_err());
+    }
 }

@@ -297,9 +297,12 @@ fn remove_if_damaged(
             if let Some((session_id, number)) = messages::place_in(&key) {
                 changed = end_without_body(txn, session_id, number)?;
             }
-            match outbox::recovered(txn.as_read(), &key)? {
-                Some(payload) => txn.put(space, key, payload),
-                None => txn.delete(space, key),
+            if let Some(session_id) = journal::session_of_missing(&key) {
+                journal::write_missing(txn, session_id)?;
+            } else if let Some(payload) = outbox::recovered(txn.as_read(), &key)? {
+                txn.put(space, key, payload);
+            } else {
+                txn.delete(space, key);
             }
         }
     }

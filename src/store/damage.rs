@@ -14,6 +14,8 @@ use super::txn::{Read, Row, Scan};
 
 /// The name of a damaged body of a message in the log.
 pub(crate) const BODY: &str = "the body of a message";
+/// The name of a damaged insight in the log.
+pub(crate) const INSIGHT: &str = "an insight";
 /// The name of a damaged API key in the log.
 pub(crate) const KEY: &str = "an API key";
 /// The name of a damaged organization in the log.

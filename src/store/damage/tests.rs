@@ -2,6 +2,7 @@
 
 mod documents;
 mod erasure;
+mod journal;
 mod outbox;
 
 use std::sync::Arc;
@@ -287,6 +288,23 @@ async fn a_damaged_insight_is_replaced() {
     assert!(store.insight(session_id).await.is_err());
     assert!(commit(&store, session_id, insight(1)).await);
     assert_eq!(store.insight(session_id).await.unwrap(), Some(insight(1)));
+}
+
+#[tokio::test]
+async fn a_damaged_insight_hides_no_other_outcome() {
+    for way in [Way::Format, Way::Checksum] {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (damaged, good) = (start(&store, 1).await, start(&store, 2).await);
+        for session_id in [damaged, good] {
+            end(&store, session_id).await;
+            assert!(commit(&store, session_id, failed_insight(1, 0)).await);
+        }
+        let key = of_session(b'v', damaged);
+        assert_eq!(damage_in(way, &store, key).await, 1);
+        let outcomes = store.outcomes(vec![damaged, good]).await.unwrap();
+        assert_eq!(outcomes[0], None, "{way:?}");
+        assert!(outcomes[1].is_some(), "{way:?}");
+    }
 }
 
 #[tokio::test]

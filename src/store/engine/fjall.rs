@@ -330,8 +330,12 @@ impl Engine for FjallEngine {
     }
 
     fn resume(&self) -> Result<(), EngineError> {
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         let is_dormant = |opened: &Opened| opened.background == Background::Dormant;
+        // A waiting write lock keeps all reads waiting, and a backup holds a read lock for minutes.
+        if !self.with(|opened| Ok::<_, EngineError>(is_dormant(opened)))? {
+            return Ok(());
+        }
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         if opened.as_ref().is_some_and(is_dormant) {
             // The first database holds the lock of the folder until it is dropped.
             *opened = None;
@@ -353,5 +357,52 @@ impl Engine for FjallEngine {
         self.acknowledged
             .sync()
             .map_err(|error| EngineError::Failed(Box::new(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_working_engine_resumes_while_its_rows_are_visited() {
+        let name = format!("porchlight-fjall-visited-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let acknowledged = Arc::new(Acknowledged::create(&folder, 0).unwrap());
+        let path = folder.join("engine");
+        let engine = FjallEngine::open(&path, acknowledged, Background::Working).unwrap();
+        let row = Write {
+            space: Space::State,
+            key: vec![1],
+            value: Some(vec![2]),
+        };
+        engine.apply(vec![row], Durability::Synced).unwrap();
+        let mut visited = 0;
+        std::thread::scope(|threads| {
+            let (ended, end) = mpsc::sync_channel(2);
+            let visit = engine.visit_all(
+                || (),
+                |_, key, _| {
+                    let (engine, key, ended) = (&engine, key.to_vec(), ended.clone());
+                    threads.spawn(move || {
+                        engine.resume().unwrap();
+                        let value = engine.get(Space::State, &key).unwrap();
+                        ended.send(value).unwrap();
+                    });
+                    let value = end.recv_timeout(Duration::from_secs(20));
+                    assert_eq!(value.unwrap(), Some(vec![2]), "the visit delays the engine");
+                    visited += 1;
+                    Ok::<_, EngineError>(())
+                },
+            );
+            visit.unwrap();
+        });
+        assert_eq!(visited, 1);
+        drop(engine);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

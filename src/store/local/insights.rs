@@ -10,6 +10,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::review::Review;
 
 use super::LocalStore;
+use crate::damage::{INSIGHT, readable};
 use crate::engine::{Durability, Engine};
 use crate::tables::{insights, reviews, snapshots};
 
@@ -57,7 +58,8 @@ impl<E: Engine> Insights for LocalStore<E> {
     ) -> StoreResult<Vec<Option<SessionOutcome>>> {
         self.read_rows(move |read| {
             let outcome = |session_id| {
-                let stored = insights::newest(read, session_id)?;
+                let stored = insights::newest(read, session_id);
+                let stored = readable(stored, session_id, INSIGHT)?;
                 Ok(stored.map(SessionOutcome::from))
             };
             session_ids.into_iter().map(outcome).collect()

@@ -338,10 +338,12 @@ impl Sealing {
         Ok(change)
     }
 
-    /// Overwrites the keys whose rows are durably removed.
+    /// Overwrites the keys whose rows are durably removed. After an error, the next call continues
+    /// with the keys that are left.
     pub(super) fn destroy(&self, writer: &mut Writer) -> Result<(), EngineError> {
-        for number in std::mem::take(&mut writer.to_destroy) {
+        while let Some(&number) = writer.to_destroy.last() {
             self.keys.destroy(number).map_err(failed)?;
+            writer.to_destroy.pop();
             writer.unsynced.push(number);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Tests the engine that seals the rows of sessions.
 
 mod damage;
+mod purge;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -317,24 +318,6 @@ fn a_locked_engine_serves_other_rows_only() {
     };
     let refused = locked.unlock(&folder.0, &other);
     assert!(matches!(refused, Err(DataKeysError::OtherSecret(_))));
-}
-
-#[test]
-fn a_purge_destroys_the_keys_of_removals_that_were_not_durable() {
-    let (folder, inner) = (Folder::new(), MemoryEngine::new());
-    let engine = folder.open(&inner);
-    apply(&engine, vec![put(start_row(1), b"start", 1)]);
-    let copy = rows(&inner);
-    engine
-        .apply(vec![delete(start_row(1))], Durability::Buffered)
-        .unwrap();
-    engine.purge().unwrap();
-    let old = MemoryEngine::new();
-    apply(&old, copy);
-    assert_eq!(payload(&folder.open(&old), &start_row(1)), None);
-    // A removal that a purge reported as final survives a power loss.
-    let after = folder.open(&inner.after_power_loss());
-    assert_eq!(payload(&after, &start_row(1)), None);
 }
 
 #[test]

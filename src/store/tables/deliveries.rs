@@ -5,11 +5,12 @@ use porchlight_ports::{
     DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, outbox};
-use crate::damage::{BODY, readable, skipped};
+use crate::damage::{BODY, readable, readable_rows, skipped};
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
@@ -63,7 +64,7 @@ fn scan_rows(
     let mut examined_rows = 0;
     scan.rows_max = STEP_ROWS;
     loop {
-        let rows = read.rows(&scan)?;
+        let rows = readable_rows(read, &scan, DAMAGED)?;
         let Some(last) = rows.last() else {
             return Ok(None);
         };
@@ -130,11 +131,7 @@ impl SessionScan<'_> {
             current,
             scan,
         } = *self;
-        let mut ids: Vec<MessageId> = messages::all(read, session_id)?
-            .iter()
-            .filter(|message| message.tenant == tenant)
-            .map(|message| message.id)
-            .collect();
+        let mut ids = message_ids(read, tenant, session_id)?;
         ids.sort_unstable();
         if scan.order == crate::engine::Order::Descending {
             ids.reverse();
@@ -157,6 +154,22 @@ impl SessionScan<'_> {
         }
         Ok(None)
     }
+}
+
+/// Returns the ids of a session's messages to a tenant. Reads one message at a time, because bodies
+/// are large, and leaves out damaged ones.
+fn message_ids(
+    read: &dyn Read,
+    tenant: Tenant,
+    session_id: SessionId,
+) -> StoreResult<Vec<MessageId>> {
+    let mut ids = Vec::new();
+    for row in read.rows(&Scan::keys(messages::range(session_id), usize::MAX))? {
+        let message = readable(read.state::<Message>(&row.key), session_id, BODY)?;
+        let own = message.filter(|message| message.tenant == tenant);
+        ids.extend(own.map(|message| message.id));
+    }
+    Ok(ids)
 }
 
 /// Returns the key of a message in the table of a range.

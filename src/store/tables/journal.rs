@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use porchlight_ports::{Acknowledged, Appended, JournalEntry, StoreResult};
+use porchlight_ports::{Acknowledged, Appended, JournalEntry, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, sessions, to_score};
+use crate::damage::report;
 use crate::engine::{KeyRange, Space};
 use crate::journal_heads::JournalHead;
 use crate::record::{TRAILER_BYTES, damaged};
@@ -36,6 +37,12 @@ pub(crate) fn range(session_id: SessionId) -> KeyRange {
 
 pub(crate) fn missing_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'J').session(session_id).build()
+}
+
+/// Returns the session in the key of a count of missing numbers.
+pub(crate) fn session_of_missing(key: &[u8]) -> Option<SessionId> {
+    let session = key.strip_prefix(b"J")?.try_into().ok()?;
+    Some(SessionId::from_bytes(session))
 }
 
 fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
@@ -90,27 +97,41 @@ pub(crate) fn remove_damaged(
 ) -> StoreResult<()> {
     txn.delete(Space::Journal, key);
     txn.journal_heads.evict(session_id);
-    let scan = Scan::journal_keys(range(session_id), usize::MAX);
-    let rows = txn.as_read().rows(&scan)?;
+    write_missing(txn, session_id)
+}
+
+/// Writes the count of a session's missing numbers as its batches give it.
+pub(crate) fn write_missing(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    let missing = counted_missing(txn.as_read(), session_id)?;
+    txn.put_state(missing_key(session_id), &missing)
+}
+
+/// Counts a session's missing numbers from the keys of its batches.
+fn counted_missing(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
+    let rows = read.rows(&Scan::journal_keys(range(session_id), usize::MAX))?;
     let next = match rows.last() {
         Some(row) => seq_of(&row.key)?.saturating_add(1),
         None => 0,
     };
     let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    txn.put_state(missing_key(session_id), &next.saturating_sub(count))
+    Ok(next.saturating_sub(count))
 }
 
+/// Reads the head of a journal. A damaged batch, or a damaged count of missing numbers, must not
+/// keep the session from receiving further batches.
 fn load_head(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
-    let highest = match read
-        .rows(&Scan::journal(range(session_id), 1).descending())?
-        .first()
-    {
-        Some(row) => Some(seq_of(&row.key)?),
-        None => None,
+    let last = read.rows(&Scan::journal_keys(range(session_id), 1).descending())?;
+    let highest = last.first().map(|row| seq_of(&row.key)).transpose()?;
+    let missing = match read.state(&missing_key(session_id)) {
+        Err(StoreError::Damaged(row)) => {
+            report("a count of missing batches", &row);
+            counted_missing(read, session_id)?
+        }
+        missing => missing?.unwrap_or(0),
     };
     Ok(JournalHead {
         highest,
-        missing: read.state(&missing_key(session_id))?.unwrap_or(0),
+        missing,
         has_ended: sessions::has_ended(read, session_id)?,
         is_erased: false,
     })

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use porchlight_ports::{
-    DeliveryFilter, Erasure, Idempotency, NewSession, Outbox, Recorders, SessionFilter, Sessions,
+    DeliveryFilter, Erasure, Idempotency, Insights, NewSession, Outbox, Recorders, SessionFilter,
+    Sessions,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
@@ -189,6 +190,8 @@ async fn a_session_whose_state_cannot_be_decoded_hides_no_other() {
         damaged.damage(STATE, &id.to_bytes()).await;
     }
     assert_eq!(to_score().await, [other_ended]);
+    let outcomes = store.outcomes(vec![ended, other_ended]).await;
+    assert_eq!(outcomes.unwrap(), [None, None]);
     let rows = store.live(ShardSet::ALL, None, 50).await.unwrap();
     let rows: Vec<_> = rows.iter().map(|row| row.start.session_id).collect();
     assert_eq!(rows, [other_live]);

@@ -18,6 +18,7 @@ use crate::cql::statements::db::{decode, encode};
 use crate::cql::statements::write_group::WriteGroup;
 use crate::cql::webhooks::relay::{MessageHead, number_cell};
 use crate::cql::{CqlStore, Inner};
+use crate::damage::{INSIGHT, readable};
 
 /// The maximum number of insights that one call reads at the same time.
 const INSIGHTS_READ_AT_ONCE_MAX: usize = 16;
@@ -249,7 +250,9 @@ impl Insights for CqlStore {
         session_ids: Vec<SessionId>,
     ) -> StoreResult<Vec<Option<SessionOutcome>>> {
         let read = |session_id| {
-            self.run_with_deadline(move |inner| async move { inner.outcome(session_id).await })
+            self.run_with_deadline(move |inner| async move {
+                readable(inner.outcome(session_id).await, session_id, INSIGHT)
+            })
         };
         stream::iter(session_ids)
             .map(read)

@@ -264,3 +264,39 @@ async fn a_quarantined_message_fails_and_the_next_one_follows() {
     let depth = store.depth(T0).await.unwrap();
     assert_eq!((depth.pending, depth.failed), (1, 1));
 }
+
+#[tokio::test]
+async fn a_damaged_message_hides_no_other_delivery_of_its_session() {
+    for way in WAYS {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        create_endpoint(&store, 1).await;
+        let session_id = start(&store, 1).await;
+        end(&store, session_id).await;
+        assert!(commit(&store, session_id, failed_insight(1, 0)).await);
+        let key = crate::tables::messages::key(session_id, 1);
+        assert_eq!(damage_in(way, &store, key).await, 1);
+        let filter = DeliveryFilter {
+            session_id: Some(session_id),
+            ..DeliveryFilter::default()
+        };
+        let page = store.deliveries(tenant(1), &filter, 50, None).await;
+        let rows = page.unwrap().rows.into_iter();
+        let mut numbers: Vec<_> = rows.map(|row| row.queued.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 2], "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_delivery_hides_no_other_of_its_tenant() {
+    for way in WAYS {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        create_endpoint(&store, 1).await;
+        start(&store, 1).await;
+        assert_eq!(damage_in(way, &store, vec![b'D']).await, 1);
+        let good = start(&store, 2).await;
+        let rows = deliveries(&store).await;
+        let lanes: Vec<_> = rows.iter().map(|row| row.queued.session_id).collect();
+        assert_eq!(lanes, [good], "{way:?}");
+    }
+}

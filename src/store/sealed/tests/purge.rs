@@ -1,0 +1,50 @@
+//! Tests that a purge destroys the keys of all rows that were removed before.
+
+use super::*;
+
+#[test]
+fn a_purge_destroys_the_keys_of_removals_that_were_not_durable() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(&engine, vec![put(start_row(1), b"start", 1)]);
+    let copy = rows(&inner);
+    engine
+        .apply(vec![delete(start_row(1))], Durability::Buffered)
+        .unwrap();
+    engine.purge().unwrap();
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    assert_eq!(payload(&folder.open(&old), &start_row(1)), None);
+    // A removal that a purge reported as final survives a power loss.
+    let after = folder.open(&inner.after_power_loss());
+    assert_eq!(payload(&after, &start_row(1)), None);
+}
+
+#[test]
+fn a_purge_that_failed_is_repeated_with_the_same_keys() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    let sessions = [1, 2];
+    for number in sessions {
+        apply(&engine, vec![put(start_row(number), b"start", 1)]);
+    }
+    let copy = rows(&inner);
+    for number in sessions {
+        let removal = vec![delete(start_row(number))];
+        engine.apply(removal, Durability::Buffered).unwrap();
+    }
+    // A folder in the place of the file cannot be written.
+    let aside = folder.0.join("aside");
+    std::fs::rename(folder.keys(), &aside).unwrap();
+    std::fs::create_dir(folder.keys()).unwrap();
+    assert!(engine.purge().is_err());
+    std::fs::remove_dir(folder.keys()).unwrap();
+    std::fs::rename(&aside, folder.keys()).unwrap();
+    engine.purge().unwrap();
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    let old = folder.open(&old);
+    for number in sessions {
+        assert_eq!(payload(&old, &start_row(number)), None, "session {number}");
+    }
+}
