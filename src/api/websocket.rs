@@ -20,6 +20,7 @@
 
 mod announced;
 mod closing;
+mod received;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,12 +56,13 @@ use porchlight_schema::sample::json::DecodedBatch;
 use porchlight_schema::sample::proto;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Encoder;
 
 use super::format::Format;
 use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{decode, decode_body, not_admitted};
 use closing::Closing;
+use received::Received;
 
 /// The maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
@@ -106,7 +108,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         usage: Arc::clone(target.usage()),
         was_live: target.end.is_none(),
         codec: Codec::new().max_size(BATCH_SENT_BYTES_MAX),
-        received: BytesMut::new(),
+        received: Received::default(),
         partial: None,
         pipeline: Pipeline::new(),
         buffer_permit: BufferPermit::default(),
@@ -158,7 +160,7 @@ struct Socket {
     was_live: bool,
     payload: Payload,
     codec: Codec,
-    received: BytesMut,
+    received: Received,
     /// A message of which some frames have not arrived.
     partial: Option<(Format, BytesMut)>,
     pipeline: Pipeline<(Format, u32)>,
@@ -267,7 +269,7 @@ impl Socket {
 
     fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {
         self.received_at = Instant::now();
-        self.received.extend_from_slice(chunk);
+        self.received.push(chunk);
         let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let held = self.received.len() + partial;
         let covered = self
@@ -283,16 +285,10 @@ impl Socket {
     /// Processes the frames that have arrived.
     async fn process_frames(&mut self) -> Option<Closing> {
         while self.has_capacity() {
-            let closing = match self.codec.decode(&mut self.received) {
+            let closing = match self.received.take_frame(&mut self.codec) {
                 Ok(Some(frame)) => self.handle_frame(frame).await,
                 Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
-                Ok(None) => {
-                    if self.received.is_empty() {
-                        // A waiting connection buffers nothing.
-                        self.received = BytesMut::new();
-                    }
-                    return None;
-                }
+                Ok(None) => return None,
                 Err(error) => Some(Closing::of(&error)),
             };
             if closing.is_some() {
@@ -306,7 +302,9 @@ impl Socket {
     fn will_be_too_large(&self) -> bool {
         let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let left = BATCH_SENT_BYTES_MAX.saturating_sub(partial) as u64;
-        announced::payload_bytes(&self.received).is_some_and(|length| length > left)
+        self.received
+            .announced_bytes()
+            .is_some_and(|length| length > left)
     }
 
     async fn handle_frame(&mut self, frame: Frame) -> Option<Closing> {
@@ -429,8 +427,8 @@ impl Socket {
     async fn wait_until_closed(&mut self) {
         while let Some(Ok(chunk)) = self.payload.next().await {
             self.received.clear();
-            self.received.extend_from_slice(&chunk);
-            if let Ok(Some(Frame::Close(_))) = self.codec.decode(&mut self.received) {
+            self.received.push(&chunk);
+            if let Ok(Some(Frame::Close(_))) = self.received.take_frame(&mut self.codec) {
                 return;
             }
         }
