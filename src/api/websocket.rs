@@ -22,6 +22,7 @@ mod announced;
 mod closing;
 mod received;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -309,8 +310,8 @@ impl Socket {
 
     async fn handle_frame(&mut self, frame: Frame) -> Option<Closing> {
         match frame {
-            Frame::Text(text) => self.begin_batch(Format::Json, &text).await,
-            Frame::Binary(bytes) => self.begin_batch(Format::Protobuf, &bytes).await,
+            Frame::Text(text) => return self.begin_batch(Format::Json, text).await.err(),
+            Frame::Binary(bytes) => return self.begin_batch(Format::Protobuf, bytes).await.err(),
             Frame::Continuation(item) => return self.continuation(item).await,
             Frame::Ping(bytes) if bytes.len() > CONTROL_BYTES_MAX => return Some(Closing::Broken),
             Frame::Ping(bytes) => return self.send([Message::Pong(bytes)]).await.err(),
@@ -341,14 +342,24 @@ impl Socket {
         }
         partial.extend_from_slice(&bytes);
         if is_last && let Some((format, message)) = self.partial.take() {
-            self.begin_batch(format, &message).await;
+            return self.begin_batch(format, message.freeze()).await.err();
         }
         None
     }
 
-    /// Starts one batch; it is answered in order.
-    async fn begin_batch(&mut self, format: Format, bytes: &[u8]) {
-        match self.admit(format, bytes).await {
+    /// Starts one batch; it is answered in order. While a large one waits for its turn, the batches
+    /// before it are answered.
+    async fn begin_batch(&mut self, format: Format, bytes: Bytes) -> Result<(), Closing> {
+        let (state, caller) = (self.state.clone(), self.caller.clone());
+        let mut admitting = pin!(admit(state, caller, self.session_id, format, bytes));
+        let admitted = loop {
+            tokio::select! {
+                biased;
+                admitted = &mut admitting => break admitted,
+                () = self.pipeline.first_done() => self.answer().await?,
+            }
+        };
+        match admitted {
             Ok((target, permit, batch)) => {
                 let service = self.state.service.clone();
                 let answer = (format, batch.seq);
@@ -358,28 +369,7 @@ impl Socket {
             }
             Err(problem) => self.pipeline.push_done((format, 0), Err(problem)),
         }
-    }
-
-    async fn admit(
-        &self,
-        format: Format,
-        bytes: &[u8],
-    ) -> Result<(Target, Permit, DecodedBatch), Problem> {
-        let service = &self.state.service;
-        let target = service.target(self.session_id).await?;
-        let target = target.ok_or_else(session_not_found)?;
-        self.caller
-            .check_expiry(target.end.as_ref(), service.now())?;
-        let permit = service.admit(&target).map_err(not_admitted)?;
-        let mut permit = permit.with_queue_delay(queue_delay::current());
-        permit.grow(bytes.len()).map_err(not_admitted)?;
-        let batch = if bytes.len() > LARGE_BODY_BYTES {
-            let body = Bytes::copy_from_slice(bytes).into();
-            decode_body(format, body, &mut permit).await?
-        } else {
-            decode(format, bytes)?
-        };
-        Ok((target, permit, batch))
+        Ok(())
     }
 
     /// Sends the answers that are ready.
@@ -433,4 +423,32 @@ impl Socket {
             }
         }
     }
+}
+
+/// Admits and decodes a batch of a session.
+///
+/// # Errors
+///
+/// Returns 401 for an expired token; 404; 429; 503; 400, 413 and 422 for a batch that cannot be
+/// decoded.
+async fn admit(
+    state: Data<State>,
+    caller: Caller,
+    session_id: SessionId,
+    format: Format,
+    bytes: Bytes,
+) -> Result<(Target, Permit, DecodedBatch), Problem> {
+    let service = &state.service;
+    let target = service.target(session_id).await?;
+    let target = target.ok_or_else(session_not_found)?;
+    caller.check_expiry(target.end.as_ref(), service.now())?;
+    let permit = service.admit(&target).map_err(not_admitted)?;
+    let mut permit = permit.with_queue_delay(queue_delay::current());
+    permit.grow(bytes.len()).map_err(not_admitted)?;
+    let batch = if bytes.len() > LARGE_BODY_BYTES {
+        decode_body(format, bytes.into(), &mut permit).await?
+    } else {
+        decode(format, &bytes)?
+    };
+    Ok((target, permit, batch))
 }

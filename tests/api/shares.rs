@@ -96,7 +96,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
 }
 
 /// Waits until the server has answered or read the sent bytes: then it has counted them.
-async fn wait_until(condition: impl AsyncFn() -> bool) {
+pub(crate) async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..6_000 {
         if condition().await {
             return;
