@@ -41,12 +41,19 @@ pub const IMU_DURATION_MS_MAX: u32 = 10_000;
 pub const MARK_NAME_CHARS_MAX: usize = 64;
 /// Maximum body of a request other than telemetry.
 pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
+/// The number of bytes by which a compressed body may be longer than twice the bytes to which it
+/// unpacks. Empty frames of zstd and empty members of gzip cost time, and no limit on unpacked
+/// bytes ends them. A decompressor may hold a block of 128 KiB before it unpacks anything.
+pub const BODY_OVERHEAD_BYTES_MAX: usize = 256 * 1024;
 /// Maximum body of one NDJSON request as sent (contract 9).
 pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum body of one NDJSON request after decompression (contract 9).
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum time that lines of an NDJSON request wait for capacity before one is refused.
 pub const NDJSON_ROOM_MS_MAX: u64 = 250;
+/// Maximum number of faulty lines of one NDJSON request. Each costs about a microsecond and is
+/// answered with about 75 bytes, and a small body may unpack to millions of them.
+pub const NDJSON_FAULTY_LINES_MAX: usize = 10_000;
 /// Maximum number of lines of one NDJSON request that were read and not answered yet.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
 /// Time after which a client that does not read its answer is disconnected.

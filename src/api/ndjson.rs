@@ -11,6 +11,9 @@
 //! to [`NDJSON_ROOM_MS_MAX`], and then a line is refused. The request counts against the key's
 //! rate, its lines do not (contract 8: requests of one key); the node's capacity bounds them.
 //!
+//! After [`NDJSON_FAULTY_LINES_MAX`] lines that are refused for their content the request ends: such
+//! lines need no capacity, and a small body may unpack to millions of them.
+//!
 //! The answer's head waits for the first line's answer, so that an error in the whole body before
 //! it has a status of its own. Later errors are reported in a last line without a session.
 
@@ -22,6 +25,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpResponse, rt};
@@ -37,7 +41,7 @@ use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, LARGE_BODY_BYTES,
-    NDJSON_LINES_IN_FLIGHT_MAX, NDJSON_ROOM_MS_MAX, SESSION_IN_FLIGHT_MAX,
+    NDJSON_FAULTY_LINES_MAX, NDJSON_LINES_IN_FLIGHT_MAX, NDJSON_ROOM_MS_MAX, SESSION_IN_FLIGHT_MAX,
 };
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, decode_line};
 use tokio::sync::mpsc::{self, Sender};
@@ -92,6 +96,7 @@ pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, 
         caller,
         body,
         lines: Lines::new(line_bytes_max),
+        faulty_lines: 0,
         pipeline: Pipeline::new(),
         blocked: None,
         buffer_permit: BufferPermit::default(),
@@ -143,6 +148,8 @@ struct Gateway {
     caller: Caller,
     body: BodyStream<Payload>,
     lines: Lines,
+    /// The number of lines that were refused for their content.
+    faulty_lines: usize,
     pipeline: Pipeline<LineKey>,
     /// A line that waits because its session, or the node, has reached its limit through this very
     /// request.
@@ -241,12 +248,15 @@ impl Gateway {
                 tokio::task::yield_now().await;
             }
             Ok(false) => self.has_ended = true,
-            Err(problem) => {
-                self.has_ended = true;
-                self.failed = Some(problem);
-                self.lines.discard_line();
-            }
+            Err(problem) => self.end_early(problem),
         }
+    }
+
+    /// Ends the request with a problem, and drops the lines that were not taken yet.
+    fn end_early(&mut self, problem: Problem) {
+        self.has_ended = true;
+        self.failed = Some(problem);
+        self.lines.discard_line();
     }
 
     fn is_full(&self) -> bool {
@@ -401,6 +411,14 @@ impl Gateway {
     }
 
     fn refuse(&mut self, line_id: LineId, problem: Problem) {
+        let status = problem.code().status();
+        if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+            self.faulty_lines += 1;
+            if self.faulty_lines == NDJSON_FAULTY_LINES_MAX {
+                let detail = "The body has too many faulty lines.";
+                self.end_early(Problem::new(Code::BodyTooLarge, detail));
+            }
+        }
         self.pipeline.push_done((None, line_id), Err(problem));
     }
 }

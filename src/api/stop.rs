@@ -9,6 +9,7 @@ use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, URL_CHARS_MAX};
 use porchlight_schema::session::{Pod, PodType, SessionView};
 use url::{Position, Url};
 
+use porchlight_http::auth::Caller;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem, share_exceeded};
@@ -17,7 +18,8 @@ use porchlight_http::request_context::{self, RequestContext};
 /// Stops a session. 200: the completed session, also if it was completed before.
 ///
 /// The body names the session, so role and object are checked after the body was read and before
-/// its other fields are.
+/// its other fields are. A token names its session itself: it is checked, and the request counted,
+/// before the body is read.
 ///
 /// # Errors
 ///
@@ -25,6 +27,9 @@ use porchlight_http::request_context::{self, RequestContext};
 pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     caller.check_may_act()?;
+    if let Caller::Session(own) = caller {
+        call.session_to_stop(&caller, Some(own)).await?;
+    }
     call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;

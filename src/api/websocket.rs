@@ -20,7 +20,9 @@
 
 mod announced;
 mod closing;
+mod received;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,12 +57,13 @@ use porchlight_schema::sample::json::DecodedBatch;
 use porchlight_schema::sample::proto;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Encoder;
 
 use super::format::Format;
 use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{decode, decode_body, not_admitted};
 use closing::Closing;
+use received::Received;
 
 /// The maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
@@ -106,7 +109,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         usage: Arc::clone(target.usage()),
         was_live: target.end.is_none(),
         codec: Codec::new().max_size(BATCH_SENT_BYTES_MAX),
-        received: BytesMut::new(),
+        received: Received::default(),
         partial: None,
         pipeline: Pipeline::new(),
         buffer_permit: BufferPermit::default(),
@@ -158,7 +161,7 @@ struct Socket {
     was_live: bool,
     payload: Payload,
     codec: Codec,
-    received: BytesMut,
+    received: Received,
     /// A message of which some frames have not arrived.
     partial: Option<(Format, BytesMut)>,
     pipeline: Pipeline<(Format, u32)>,
@@ -267,7 +270,7 @@ impl Socket {
 
     fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {
         self.received_at = Instant::now();
-        self.received.extend_from_slice(chunk);
+        self.received.push(chunk);
         let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let held = self.received.len() + partial;
         let covered = self
@@ -283,16 +286,10 @@ impl Socket {
     /// Processes the frames that have arrived.
     async fn process_frames(&mut self) -> Option<Closing> {
         while self.has_capacity() {
-            let closing = match self.codec.decode(&mut self.received) {
+            let closing = match self.received.take_frame(&mut self.codec) {
                 Ok(Some(frame)) => self.handle_frame(frame).await,
                 Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
-                Ok(None) => {
-                    if self.received.is_empty() {
-                        // A waiting connection buffers nothing.
-                        self.received = BytesMut::new();
-                    }
-                    return None;
-                }
+                Ok(None) => return None,
                 Err(error) => Some(Closing::of(&error)),
             };
             if closing.is_some() {
@@ -306,13 +303,15 @@ impl Socket {
     fn will_be_too_large(&self) -> bool {
         let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let left = BATCH_SENT_BYTES_MAX.saturating_sub(partial) as u64;
-        announced::payload_bytes(&self.received).is_some_and(|length| length > left)
+        self.received
+            .announced_bytes()
+            .is_some_and(|length| length > left)
     }
 
     async fn handle_frame(&mut self, frame: Frame) -> Option<Closing> {
         match frame {
-            Frame::Text(text) => self.begin_batch(Format::Json, &text).await,
-            Frame::Binary(bytes) => self.begin_batch(Format::Protobuf, &bytes).await,
+            Frame::Text(text) => return self.begin_batch(Format::Json, text).await.err(),
+            Frame::Binary(bytes) => return self.begin_batch(Format::Protobuf, bytes).await.err(),
             Frame::Continuation(item) => return self.continuation(item).await,
             Frame::Ping(bytes) if bytes.len() > CONTROL_BYTES_MAX => return Some(Closing::Broken),
             Frame::Ping(bytes) => return self.send([Message::Pong(bytes)]).await.err(),
@@ -343,14 +342,24 @@ impl Socket {
         }
         partial.extend_from_slice(&bytes);
         if is_last && let Some((format, message)) = self.partial.take() {
-            self.begin_batch(format, &message).await;
+            return self.begin_batch(format, message.freeze()).await.err();
         }
         None
     }
 
-    /// Starts one batch; it is answered in order.
-    async fn begin_batch(&mut self, format: Format, bytes: &[u8]) {
-        match self.admit(format, bytes).await {
+    /// Starts one batch; it is answered in order. While a large one waits for its turn, the batches
+    /// before it are answered.
+    async fn begin_batch(&mut self, format: Format, bytes: Bytes) -> Result<(), Closing> {
+        let (state, caller) = (self.state.clone(), self.caller.clone());
+        let mut admitting = pin!(admit(state, caller, self.session_id, format, bytes));
+        let admitted = loop {
+            tokio::select! {
+                biased;
+                admitted = &mut admitting => break admitted,
+                () = self.pipeline.first_done() => self.answer().await?,
+            }
+        };
+        match admitted {
             Ok((target, permit, batch)) => {
                 let service = self.state.service.clone();
                 let answer = (format, batch.seq);
@@ -360,28 +369,7 @@ impl Socket {
             }
             Err(problem) => self.pipeline.push_done((format, 0), Err(problem)),
         }
-    }
-
-    async fn admit(
-        &self,
-        format: Format,
-        bytes: &[u8],
-    ) -> Result<(Target, Permit, DecodedBatch), Problem> {
-        let service = &self.state.service;
-        let target = service.target(self.session_id).await?;
-        let target = target.ok_or_else(session_not_found)?;
-        self.caller
-            .check_expiry(target.end.as_ref(), service.now())?;
-        let permit = service.admit(&target).map_err(not_admitted)?;
-        let mut permit = permit.with_queue_delay(queue_delay::current());
-        permit.grow(bytes.len()).map_err(not_admitted)?;
-        let batch = if bytes.len() > LARGE_BODY_BYTES {
-            let body = Bytes::copy_from_slice(bytes).into();
-            decode_body(format, body, &mut permit).await?
-        } else {
-            decode(format, bytes)?
-        };
-        Ok((target, permit, batch))
+        Ok(())
     }
 
     /// Sends the answers that are ready.
@@ -429,10 +417,38 @@ impl Socket {
     async fn wait_until_closed(&mut self) {
         while let Some(Ok(chunk)) = self.payload.next().await {
             self.received.clear();
-            self.received.extend_from_slice(&chunk);
-            if let Ok(Some(Frame::Close(_))) = self.codec.decode(&mut self.received) {
+            self.received.push(&chunk);
+            if let Ok(Some(Frame::Close(_))) = self.received.take_frame(&mut self.codec) {
                 return;
             }
         }
     }
+}
+
+/// Admits and decodes a batch of a session.
+///
+/// # Errors
+///
+/// Returns 401 for an expired token; 404; 429; 503; 400, 413 and 422 for a batch that cannot be
+/// decoded.
+async fn admit(
+    state: Data<State>,
+    caller: Caller,
+    session_id: SessionId,
+    format: Format,
+    bytes: Bytes,
+) -> Result<(Target, Permit, DecodedBatch), Problem> {
+    let service = &state.service;
+    let target = service.target(session_id).await?;
+    let target = target.ok_or_else(session_not_found)?;
+    caller.check_expiry(target.end.as_ref(), service.now())?;
+    let permit = service.admit(&target).map_err(not_admitted)?;
+    let mut permit = permit.with_queue_delay(queue_delay::current());
+    permit.grow(bytes.len()).map_err(not_admitted)?;
+    let batch = if bytes.len() > LARGE_BODY_BYTES {
+        decode_body(format, bytes.into(), &mut permit).await?
+    } else {
+        decode(format, &bytes)?
+    };
+    Ok((target, permit, batch))
 }

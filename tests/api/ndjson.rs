@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use porchlight_http::Settings;
-use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
+use porchlight_schema::limits::{
+    NDJSON_FAULTY_LINES_MAX, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -332,6 +334,31 @@ async fn the_reason_for_an_early_end_is_in_the_last_line() {
         .post(&telemetry(&id), &server.keys.secret, &batch(0))
         .await;
     assert_eq!(answer.status, 202);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_request_with_too_many_faulty_lines_ends() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let good = line(&session.id, 0);
+    let unknown = line("ses_01m7w9gsx00000002yxq0dxjqy", 0);
+    let others = NDJSON_FAULTY_LINES_MAX - 1;
+    // Accepted lines do not count, and the last of the faulty lines ends the request.
+    let body = [good.repeat(10), unknown, "x\n".repeat(1_000_000), good].concat();
+    let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
+    let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");
+    let answers = lines(request).await;
+    let (accepted, faulty) = answers.split_at(10);
+    assert!(accepted.iter().all(|line| line["status"] == 202));
+    assert_eq!(faulty.len(), 1 + others + 1);
+    assert_eq!(faulty[0]["code"], "session_not_found");
+    let malformed = refused(None, None, 400, "malformed_json");
+    assert!(faulty[1..=others].iter().all(|line| *line == malformed));
+    assert_eq!(
+        faulty[1 + others],
+        refused(None, None, 413, "body_too_large")
+    );
     server.stop().await;
 }
 

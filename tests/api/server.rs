@@ -131,9 +131,20 @@ pub(crate) fn service(
     clock: Arc<TestClock>,
     shares: ShareLimits,
 ) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
+    service_with_commits(clock, shares, || {})
+}
+
+/// Creates a service like [`service`]. Its store calls `before_answer` when a batch is durable,
+/// before it completes the batch's commit.
+pub(crate) fn service_with_commits(
+    clock: Arc<TestClock>,
+    shares: ShareLimits,
+    before_answer: impl Fn() + Send + Sync + 'static,
+) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
     let on_durable = Arc::clone(&receiver);
     let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+        before_answer();
         if let Some(service) = on_durable.get() {
             service.deliver(session_id, seq, batch);
         }

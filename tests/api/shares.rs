@@ -66,10 +66,21 @@ async fn begin_request(
     headers: &str,
     sent: &[u8],
 ) -> TcpStream {
+    let headers = format!("Content-Length: 1048576\r\n{headers}");
+    begin_sized(server, path, key, &headers, sent).await
+}
+
+/// Sends the head of a request whose headers announce the size of its body, and `sent` of that
+/// body.
+async fn begin_sized(
+    server: &Server,
+    path: &str,
+    key: &str,
+    headers: &str,
+    sent: &[u8],
+) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Length: 1048576\r\n{headers}\r\n"
-    );
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(sent).await.unwrap();
     stream
@@ -85,7 +96,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
 }
 
 /// Waits until the server has answered or read the sent bytes: then it has counted them.
-async fn wait_until(condition: impl AsyncFn() -> bool) {
+pub(crate) async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..6_000 {
         if condition().await {
             return;
@@ -292,6 +303,39 @@ async fn concurrent_requests_are_limited_per_tenant() {
     wait_until(async || server.service.bodies_in_flight() == 0).await;
     let listed = server.get("/v1/sessions", &server.keys.secret).await;
     assert_eq!(listed.status, 200);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn stops_with_a_token_are_counted_before_their_body_arrives() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    let session = server.start_session().await;
+    let path = "/v1/sessions/stop";
+    let headers = JSON.to_owned() + "Content-Length: 60000\r\n";
+    let begin = async || begin_sized(&server, path, &session.token, &headers, b"{").await;
+    let mut open = Vec::new();
+    for _ in 0..small().requests + 1 {
+        open.push(begin().await);
+    }
+    // One of them is refused, and the others wait for their body.
+    let mut answers: FuturesUnordered<_> = open.iter_mut().map(read_answer).collect();
+    let refused = answers.next().await.unwrap();
+    assert!(refused.starts_with("http/1.1 429"), "{refused}");
+    assert!(refused.contains("retry-after: 1"), "{refused}");
+    drop(answers);
+    neighbour.assert_served(&server).await;
+    drop(open);
+    wait_until(async || {
+        let answer = server.get("/v1/sessions", &server.keys.secret).await;
+        answer.status == 200
+    })
+    .await;
+    // An expired token is refused although its body has not arrived.
+    stop(&server, &session).await;
+    server.clock.advance_min(25 * 60);
+    let refused = read_answer(&mut begin().await).await;
+    assert!(refused.starts_with("http/1.1 401"), "{refused}");
     server.stop().await;
 }
 

@@ -1,10 +1,14 @@
 //! Tests telemetry over a WebSocket: one batch per message, one answer for each.
 
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
 use actix_http::ws::{CloseCode, Codec, Frame, Item, Message};
 use bytes::{Bytes, BytesMut};
+use porchlight_core::shares::ShareLimits;
 use porchlight_http::Settings;
 use porchlight_schema::limits::{
-    NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_SOCKETS_MAX,
+    LARGE_BODY_BYTES, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_SOCKETS_MAX,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,7 +18,8 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::answer::Answer;
 use crate::protobuf::{acknowledgement, encode};
-use crate::server::{Server, Started, batch, config, telemetry};
+use crate::server::{Server, Started, batch, config, service_with_commits, telemetry};
+use crate::shares::wait_until;
 
 /// The client end of a socket.
 pub(crate) struct Phone {
@@ -339,5 +344,34 @@ async fn a_connection_counts_once_for_any_number_of_messages() {
         phone.text(&batch(seq)).await;
         assert_eq!(phone.answer().await["ackSeq"], seq);
     }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn batches_are_answered_while_a_large_one_waits_for_its_turn() {
+    // No commit of a batch is completed until the gate is dropped.
+    let (gate, closed) = sync_channel::<()>(0);
+    let closed = Mutex::new(closed);
+    let wait = move || {
+        let _dropped = closed.lock().unwrap().recv();
+    };
+    let clock = Arc::default();
+    let (service, store, arbiters) =
+        service_with_commits(Arc::clone(&clock), ShareLimits::default(), wait);
+    let server = Server::serve(service, store, clock, arbiters, config()).await;
+    let session = server.start_session().await;
+    let target = server.service.target(session.id.parse().unwrap()).await;
+    let target = target.unwrap().unwrap();
+    let turn = target.usage().acquire_large_body().await.unwrap();
+    let mut phone = Phone::connect(&server, &session, &session.token).await;
+    phone.text(&batch(0)).await;
+    let large = format!("{}{}", batch(1), " ".repeat(LARGE_BODY_BYTES));
+    phone.send(Message::Text(large.into())).await;
+    // The permits of both batches and of the socket's buffer.
+    wait_until(async || server.service.bodies_in_flight() == 3).await;
+    drop(gate);
+    assert_eq!(phone.answer().await, json!({ "ackSeq": 0 }));
+    drop(turn);
+    assert_eq!(phone.answer().await, json!({ "ackSeq": 1 }));
     server.stop().await;
 }

@@ -99,8 +99,12 @@ pub const ACCESS_DOWNLOAD_MS: i64 = 24 * 3_600 * 1_000;
 /// Maximum number of ranges of data keys that the receipt of an erasure names, of at most 40 bytes
 /// each. A receipt counts further keys.
 pub const RECEIPT_KEY_RANGES_MAX: usize = 1_024;
-/// Maximum number of access archives that a node builds at the same time, in memory.
+/// Maximum number of access archives that a node builds or sends at the same time, in memory.
 pub const ACCESS_ARCHIVES_AT_ONCE_MAX: usize = 2;
+/// Time after which a client that has not received its whole access archive is disconnected:
+/// others wait for the turn that the archive occupies. A large one of 50 MiB needs 170 KiB per
+/// second.
+pub const ACCESS_ARCHIVE_SENT_MS_MAX: u64 = 300_000;
 
 /// The number of data keys in one file of the embedded store: 128 KiB of 32 bytes each.
 pub const DATA_KEYS_PER_FILE: u64 = 4_096;

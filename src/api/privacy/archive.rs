@@ -3,13 +3,21 @@
 //!
 //! Archives are built on demand from the store, away from the threads that serve requests, and are
 //! not kept. An archive therefore never contains data that was erased before the download.
+//!
+//! An archive occupies its turn until it is sent, so that a node holds few of them. A client that
+//! reads too slowly is disconnected.
+
+use std::convert::Infallible;
+use std::time::Duration;
 
 use actix_web::HttpResponse;
+use actix_web::body::SizedStream;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue,
     X_CONTENT_TYPE_OPTIONS,
 };
-use actix_web::web::{Data, Query};
+use actix_web::web::{Bytes, Data, Query};
+use futures_util::Stream;
 use porchlight_actors::turns::{TooManyWaiting, Turn, Turns};
 use porchlight_core::audit::{Action, Actor, ActorKind};
 use porchlight_core::privacy::PrivacyRequest;
@@ -19,10 +27,14 @@ use porchlight_http::problem::{Code, Problem, privacy_request_not_found};
 use porchlight_http::query;
 use porchlight_http::request_context::RequestContext;
 use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::limits::ACCESS_ARCHIVES_AT_ONCE_MAX;
+use porchlight_schema::limits::{
+    ACCESS_ARCHIVE_SENT_MS_MAX, ACCESS_ARCHIVES_AT_ONCE_MAX, ANSWER_WRITTEN_MS_MAX,
+};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::collect::{self, Source};
 use super::id_in_path;
@@ -33,8 +45,11 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderValue::from_static("no-referrer"),
 );
 
-/// Limits how many archives are built at the same time: one of each organization, and few on the
-/// node.
+/// The maximum size of a piece of an archive that waits to be written.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Limits how many archives are built or sent at the same time: one of each organization, and few
+/// on the node.
 pub(crate) struct Archives(Turns);
 
 impl Default for Archives {
@@ -48,11 +63,11 @@ impl Archives {
     ///
     /// # Errors
     ///
-    /// Returns 429 while another archive of the organization is being built or waits.
+    /// Returns 429 while another archive of the organization is being built or sent, or waits.
     async fn begin(&self, organization_id: OrganizationId) -> Result<Turn, Problem> {
         let turn = self.0.take(organization_id).await;
         turn.map_err(|_: TooManyWaiting| {
-            let detail = "Another archive of your organization is being built.";
+            let detail = "Another archive of your organization is being built or sent.";
             Problem::new(Code::TenantRequests, detail)
         })
     }
@@ -156,12 +171,13 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     };
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
-        // Held until the work ends, even if the client disconnects before.
-        let _turn = turn;
-        runtime.block_on(collect::archive(&source, &request))
+        // The work holds the turn until it ends, even if the client disconnects before.
+        let archive = runtime.block_on(collect::archive(&source, &request));
+        archive.map(|archive| (archive, turn))
     };
     let built = tokio::task::spawn_blocking(work).await;
-    let bytes = built.map_err(Problem::internal)??;
+    let (archive, turn) = built.map_err(Problem::internal)??;
+    let size = archive.len() as u64;
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/zip")))
         .insert_header((
@@ -171,12 +187,36 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
         .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .insert_header(REFERRER_POLICY)
-        .body(bytes))
+        .body(SizedStream::new(size, in_pieces(archive, turn))))
+}
+
+/// Returns an archive as a stream. The archive and its turn are dropped when the archive is sent,
+/// the client has left, or has read too slowly. In the last case the stream ends early, and the
+/// framework cuts the connection, because the answer announces the whole size.
+fn in_pieces(archive: Vec<u8>, turn: Turn) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let (pieces, mut sent) = mpsc::channel(1);
+    let send = async move {
+        let _turn = turn;
+        let piece_timeout = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        for piece in archive.chunks(PIECE_BYTES) {
+            // A shared piece would keep the whole archive in memory until it is written.
+            let piece = Bytes::copy_from_slice(piece);
+            if pieces.send_timeout(piece, piece_timeout).await.is_err() {
+                return;
+            }
+        }
+    };
+    let whole_timeout = Duration::from_millis(ACCESS_ARCHIVE_SENT_MS_MAX);
+    tokio::spawn(timeout(whole_timeout, send));
+    futures_util::stream::poll_fn(move |context| {
+        let piece = sent.poll_recv(context);
+        piece.map(|piece: Option<Bytes>| piece.map(Ok))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
+    use futures_util::{FutureExt, StreamExt};
 
     use super::*;
 
@@ -201,5 +241,65 @@ mod tests {
         drop(waiting.await.unwrap());
         assert_eq!(status(0), None);
         drop(others);
+    }
+
+    fn organization() -> OrganizationId {
+        OrganizationId::from_bytes([1; 16])
+    }
+
+    /// Returns whether an archive of the organization may begin at once.
+    fn may_begin(archives: &Archives) -> bool {
+        let turn = archives.begin(organization()).now_or_never();
+        turn.is_some_and(|turn| turn.is_ok())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_archive_is_sent_whole_and_occupies_its_turn_until_then() {
+        let archives = Archives::default();
+        let turn = archives.begin(organization()).await.unwrap();
+        let archive: Vec<u8> = (0..5 * PIECE_BYTES + 1).map(|n| (n % 251) as u8).collect();
+        let (mut stream, mut read) = (Box::pin(in_pieces(archive.clone(), turn)), Vec::new());
+        tokio::task::yield_now().await;
+        assert!(!may_begin(&archives));
+        while let Some(Ok(piece)) = stream.next().await {
+            assert!(piece.len() <= PIECE_BYTES);
+            read.extend_from_slice(&piece);
+        }
+        assert!(read == archive);
+        assert!(may_begin(&archives));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_archive_whose_client_reads_too_slowly_is_cut_and_gives_its_turn_back() {
+        let piece_timeout = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        let whole_timeout = Duration::from_millis(ACCESS_ARCHIVE_SENT_MS_MAX);
+        let archives = Archives::default();
+        // One client reads nothing, the other one a piece now and then.
+        for (pause, lasts) in [
+            (whole_timeout, piece_timeout),
+            (piece_timeout / 2, whole_timeout),
+        ] {
+            let turn = archives.begin(organization()).await.unwrap();
+            let archive = vec![7; 100 * PIECE_BYTES];
+            let (size, mut read) = (archive.len(), 0);
+            let mut stream = Box::pin(in_pieces(archive, turn));
+            let reading = async {
+                loop {
+                    tokio::time::sleep(pause).await;
+                    match stream.next().await {
+                        Some(Ok(piece)) => read += piece.len(),
+                        None => break,
+                    }
+                }
+            };
+            let ending = async {
+                tokio::time::sleep(lasts - Duration::from_millis(1)).await;
+                assert!(!may_begin(&archives));
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                assert!(may_begin(&archives));
+            };
+            tokio::join!(reading, ending);
+            assert!(read < size, "{read}");
+        }
     }
 }

@@ -1,17 +1,20 @@
-//! Incremental decompression: the output of one step is bounded for any input.
+//! Incremental decompression: input and output of one step are bounded.
 
 use std::cell::Cell;
 use std::io::{self, Write};
 
 use actix_web::web::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
+use porchlight_schema::limits::BODY_OVERHEAD_BYTES_MAX;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 
 /// The maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
 const STEP_BYTES: usize = 32 * 1024;
+/// The maximum input of one step of a compressed body in bytes: many empty blocks give no output.
+const STEP_INPUT_BYTES: usize = 16 * 1024;
 
 /// A streaming decompressor.
 pub(super) enum Inflate {
@@ -112,7 +115,7 @@ impl Inflate {
                     return Ok(());
                 }
                 *is_begun = true;
-                let read = decoder.write(input).map_err(malformed)?;
+                let read = decoder.write(step_input(input)).map_err(malformed)?;
                 // Bytes after a member that do not begin another one are not gzip.
                 if read == 0 && decoder.get_ref().is_empty() {
                     return Err(malformed(std::io::ErrorKind::InvalidData.into()));
@@ -133,7 +136,7 @@ impl Inflate {
                 }
                 let from = out.len();
                 out.resize(from + STEP_BYTES, 0);
-                let mut source = InBuffer::around(input);
+                let mut source = InBuffer::around(step_input(input));
                 let mut room = OutBuffer::around(out.get_mut(from..).unwrap_or_default());
                 let hint = decoder.run(&mut source, &mut room).map_err(malformed)?;
                 let (read, written) = (source.pos, room.pos());
@@ -165,6 +168,25 @@ impl Inflate {
         }
         Ok(())
     }
+}
+
+/// Returns the part of `input` that one step may unpack.
+fn step_input(input: &[u8]) -> &[u8] {
+    input.get(..STEP_INPUT_BYTES).unwrap_or(input)
+}
+
+/// Checks the overhead of a compressed body that has unpacked `read` bytes to `unpacked` bytes so
+/// far.
+///
+/// # Errors
+///
+/// Returns 400 if the body is much longer than it unpacks to.
+pub(super) fn check_overhead(read: usize, unpacked: usize) -> Result<(), Problem> {
+    if read > 2 * unpacked + BODY_OVERHEAD_BYTES_MAX {
+        let detail = "The compressed body is much longer than the data in it.";
+        return Err(Problem::new(Code::MalformedBody, detail));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use actix_web::web::Bytes;
 use futures_util::Stream;
 
 use super::coding::ZSTD_WINDOW_LOG_MAX;
-use super::inflate::Inflate;
+use super::inflate::{Inflate, check_overhead};
 use super::{Announced, Chunks, Deadlines, Limits, too_large};
 use crate::problem::Problem;
 
@@ -83,6 +83,12 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
                 }
             }
             self.inflate.step(&mut self.pending, out)?;
+            let unpacked = self.unpacked + out.len() - before;
+            check_overhead(self.sent - self.pending.len(), unpacked)?;
+            if out.len() == before {
+                // A body whose parts unpack to nothing must not delay other requests.
+                tokio::task::yield_now().await;
+            }
         }
         self.unpacked += out.len() - before;
         if self.unpacked > self.limits.unpacked_bytes {

@@ -97,6 +97,67 @@ async fn a_body_too_large_as_sent_or_decompressed_is_refused() {
     }
 }
 
+/// Returns how often another task runs while `read` ends.
+async fn others_run<T>(read: impl Future<Output = T>) -> (usize, T) {
+    let mut times = 0;
+    let others = async {
+        loop {
+            times += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    let output = tokio::select! {
+        output = read => output,
+        () = others => unreachable!("the other task never ends"),
+    };
+    (times, output)
+}
+
+#[tokio::test]
+async fn a_body_that_unpacks_to_nothing_is_refused_and_lets_others_run() {
+    // An empty block of deflate has ten bits, and one of zstd three bytes.
+    let deflate = [
+        &gzip(b"")[..10],
+        &[0x02, 0x08, 0x20, 0x80, 0x00].repeat(200_000),
+    ]
+    .concat();
+    let blocks = [&zstd(b"")[..6], &[0; 3].repeat(300_000)].concat();
+    for (coding, sent) in [
+        ("gzip", gzip(b"").repeat(50_000)),
+        ("zstd", zstd(b"").repeat(100_000)),
+        ("gzip", deflate),
+        ("zstd", blocks),
+    ] {
+        let announced = announced(&headers(&[("content-encoding", coding)]), Limits::BATCH);
+        let announced = announced.unwrap();
+        let sent = Bytes::from(sent);
+        let payload = || stream::iter([Ok(sent.clone())]);
+        let (times, read) = others_run(announced.read(payload(), SOON, |_| Ok(()))).await;
+        assert_eq!(read.unwrap_err().code(), Code::MalformedBody, "{coding}");
+        assert!(times >= 4, "{coding}: {times}");
+        let mut body = announced.stream(payload(), SOON).unwrap();
+        let (times, read) = others_run(async {
+            let mut out = Vec::new();
+            while body.read(&mut out).await? {}
+            Ok::<_, Problem>(out)
+        })
+        .await;
+        assert_eq!(read.unwrap_err().code(), Code::MalformedBody, "{coding}");
+        assert!(times >= 4, "{coding}: {times}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_many_small_frames_is_unpacked() {
+    let line = b"{\"seq\":0,\"samples\":[]}\n";
+    for (coding, sent) in [("gzip", gzip(line)), ("zstd", zstd(line))] {
+        let announced = announced(&headers(&[("content-encoding", coding)]), Limits::BATCH);
+        let payload = stream::iter([Ok(Bytes::from(sent.repeat(20_000)))]);
+        let read = announced.unwrap().read(payload, SOON, |_| Ok(())).await;
+        assert_eq!(read.unwrap().to_bytes(), line.repeat(20_000), "{coding}");
+    }
+}
+
 #[tokio::test]
 async fn a_body_with_a_wrong_content_coding_is_refused() {
     let text = vec![b'x'; 600];

@@ -1,24 +1,25 @@
-//! Unpacks bodies in steps. Each step is counted before the next, and other requests run in
-//! between: a megabyte that unpacks to a gigabyte costs one step more than the limit. A large body
-//! is unpacked outside of the worker, in longer steps.
-
-use std::io::{Cursor, Read};
+//! Unpacks bodies in steps. A few steps are counted before the next ones, and other requests run in
+//! between: a megabyte that unpacks to a gigabyte costs a few steps more than the limit, and one
+//! that unpacks to nothing delays nobody. A large body is unpacked outside of the worker, more steps
+//! at a time.
 
 use actix_web::web::Bytes;
-use flate2::bufread::MultiGzDecoder;
 use porchlight_schema::limits::LARGE_BODY_BYTES;
 
-use super::coding::{Coding, malformed};
-use super::inflate::Inflate;
+use super::coding::Coding;
+use super::inflate::{Inflate, check_overhead};
 use super::{Account, Body, too_large};
 use crate::background::Steps;
 use crate::problem::Problem;
 
-/// Bytes to unpack before they are counted and other requests run.
-const STEP_BYTES: usize = 64 * 1024;
+/// Size of a piece of a body that is unpacked.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Steps on the worker before they are counted and other requests run. The head of a gzip member is
+/// one step, and the rest of a usual body another one.
+const STEPS_INSIDE: usize = 2;
 /// Steps of a large body that are unpacked and then counted together. They take about a
 /// millisecond.
-const STEPS_OUTSIDE: usize = 4;
+const STEPS_OUTSIDE: usize = 8;
 /// Usual ratio of a JSON batch to its compressed form, for the initial buffer.
 const USUAL_FACTOR: usize = 8;
 
@@ -33,18 +34,17 @@ pub(super) async fn unpack(
     bytes_max: usize,
     account: impl Account,
 ) -> Result<Body, Problem> {
-    let unpacked = Pieces::with_capacity((sent.len() * USUAL_FACTOR).min(STEP_BYTES));
-    match coding {
-        Coding::Identity => Ok(sent.into()),
-        Coding::Gzip => {
-            let unpacker = MultiGzDecoder::new(Cursor::new(sent));
-            complete(unpacker, unpacked, bytes_max, account).await
-        }
-        Coding::Zstd => {
-            let inflate = Inflate::new(coding)?;
-            complete(Zstd { sent, inflate }, unpacked, bytes_max, account).await
-        }
+    if coding == Coding::Identity {
+        return Ok(sent.into());
     }
+    let unpacking = Unpacking {
+        inflate: Inflate::new(coding)?,
+        unpacked: Pieces::with_capacity((sent.len() * USUAL_FACTOR).min(PIECE_BYTES)),
+        sent_bytes: sent.len(),
+        sent,
+        bytes_max,
+    };
+    complete(unpacking, account).await
 }
 
 /// The pieces that are unpacked so far. A large body in one buffer would be copied, and its memory
@@ -70,9 +70,9 @@ impl Pieces {
 
     /// Begins the next piece if the current one is full.
     fn divide(&mut self) {
-        if self.current.len() >= STEP_BYTES {
+        if self.current.len() >= PIECE_BYTES {
             self.full_bytes += self.current.len();
-            let next = Vec::with_capacity(STEP_BYTES);
+            let next = Vec::with_capacity(PIECE_BYTES);
             self.full.push(std::mem::replace(&mut self.current, next));
         }
     }
@@ -86,63 +86,37 @@ impl Pieces {
     }
 }
 
-/// A coding that is unpacked in steps.
-trait Unpacker: Send + 'static {
-    /// Appends about [`STEP_BYTES`] more, and not more than one byte beyond `bytes_max` if the
-    /// coding can stop there. Returns whether the body is complete.
-    ///
-    /// # Errors
-    ///
-    /// Returns 400 if the body does not match its coding.
-    fn step(&mut self, unpacked: &mut Pieces, bytes_max: usize) -> Result<bool, Problem>;
-}
-
-struct Zstd {
-    sent: Bytes,
-    inflate: Inflate,
-}
-
-impl Unpacker for Zstd {
-    fn step(&mut self, unpacked: &mut Pieces, _bytes_max: usize) -> Result<bool, Problem> {
-        let is_complete = self.sent.is_empty() && !self.inflate.has_more();
-        if is_complete {
-            self.inflate.finish(&mut unpacked.current)?;
-        } else {
-            self.inflate.step(&mut self.sent, &mut unpacked.current)?;
-        }
-        Ok(is_complete)
-    }
-}
-
-impl Unpacker for MultiGzDecoder<Cursor<Bytes>> {
-    fn step(&mut self, unpacked: &mut Pieces, bytes_max: usize) -> Result<bool, Problem> {
-        // One byte beyond the limit shows that there is more.
-        let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
-        let read = self
-            .by_ref()
-            .take(step as u64)
-            .read_to_end(&mut unpacked.current)
-            .map_err(malformed)?;
-        Ok(read < step)
-    }
-}
-
 /// A body that is being unpacked.
-struct Unpacking<U> {
-    unpacker: U,
+struct Unpacking {
+    inflate: Inflate,
+    /// The bytes that are still packed.
+    sent: Bytes,
+    /// The number of bytes as sent.
+    sent_bytes: usize,
     unpacked: Pieces,
     bytes_max: usize,
 }
 
-impl<U: Unpacker> Unpacking<U> {
+impl Unpacking {
     /// Unpacks up to `steps` steps. Returns whether the body is complete.
+    ///
+    /// # Errors
+    ///
+    /// Returns 400 if the body does not match its coding, and 413.
     fn run(&mut self, steps: usize) -> Result<bool, Problem> {
         for _ in 0..steps {
             self.unpacked.divide();
-            let is_complete = self.unpacker.step(&mut self.unpacked, self.bytes_max)?;
-            if self.unpacked.len() > self.bytes_max {
+            let out = &mut self.unpacked.current;
+            self.inflate.step(&mut self.sent, out)?;
+            let is_complete = self.sent.is_empty() && !self.inflate.has_more();
+            if is_complete {
+                self.inflate.finish(out)?;
+            }
+            let unpacked = self.unpacked.len();
+            if unpacked > self.bytes_max {
                 return Err(too_large(self.bytes_max, "unpacked"));
             }
+            check_overhead(self.sent_bytes - self.sent.len(), unpacked)?;
             if is_complete {
                 return Ok(true);
             }
@@ -153,17 +127,7 @@ impl<U: Unpacker> Unpacking<U> {
 
 /// Unpacks the whole body: the first steps on this thread, and the rest of a large body on a thread
 /// of low priority when the body has its permit.
-async fn complete(
-    unpacker: impl Unpacker,
-    unpacked: Pieces,
-    bytes_max: usize,
-    mut account: impl Account,
-) -> Result<Body, Problem> {
-    let mut unpacking = Unpacking {
-        unpacker,
-        unpacked,
-        bytes_max,
-    };
+async fn complete(mut unpacking: Unpacking, mut account: impl Account) -> Result<Body, Problem> {
     let mut large = None;
     loop {
         let before = unpacking.unpacked.len();
@@ -178,14 +142,12 @@ async fn complete(
             unpacking = done.0;
             done.1?
         } else {
-            if before > 0 {
-                tokio::task::yield_now().await;
-            }
-            unpacking.run(1)?
+            unpacking.run(STEPS_INSIDE)?
         };
         account.grow(unpacking.unpacked.len() - before)?;
         if is_complete {
             return Ok(unpacking.unpacked.into_body());
         }
+        tokio::task::yield_now().await;
     }
 }
