@@ -191,7 +191,8 @@ impl App {
             },
         })?;
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
-            let joining = node.join(nodes, &service, &webhooks, exit_replaced, exit_panicked);
+            let on_replaced = || exit_replaced("another process has this node's name");
+            let joining = node.join(nodes, &service, &webhooks, on_replaced, exit_panicked);
             joining.await?;
         }
         Ok(Self {

@@ -190,6 +190,16 @@ fn every_answer_has_its_security_headers() {
                 );
             }
         }
+    });
+}
+
+#[test]
+fn errors_are_pages_for_people_and_problems_for_programs() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let secret = key(&folder, "it", "sandbox", "secret");
+    block_on(async {
+        let visitor = Visitor::sign_in(&server, &secret).await;
         for (path, status) in [
             ("/console/nothing", 404),
             ("/console/sessions/ses_1", 404),

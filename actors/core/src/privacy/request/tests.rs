@@ -1,3 +1,5 @@
+//! Tests the steps of privacy requests, with a shell that is killed at any point.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -47,10 +47,10 @@ fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let (name, points, jumps) = match staying.len() {
         _ if far_teleports(&ctx.jumps) >= 2 => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
         _ if are_many(far_outliers) => (FAR_OUTLIERS, weights::FAR_TELEPORTS, outliers),
-        3.. => ("teleports", weights::TELEPORTS, staying),
-        _ if are_many(outliers.len()) => ("outliers", weights::TELEPORTS, outliers),
-        1 | 2 => ("teleport", weights::TELEPORT, staying),
+        0..=2 if are_many(outliers.len()) => ("outliers", weights::TELEPORTS, outliers),
         0 => ("single_outlier", weights::OUTLIER, outliers),
+        1 | 2 => ("teleport", weights::TELEPORT, staying),
+        _ => ("teleports", weights::TELEPORTS, staying),
     };
     let (first, last) = (jumps.first()?.t_ms, jumps.last()?.t_ms);
     let text = format!(

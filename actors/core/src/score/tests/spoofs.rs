@@ -385,7 +385,7 @@ fn many_impossible_jumps_are_no_outliers_of_a_receiver() {
         "{}",
         score(&far)
     );
-    let near = leaping(5, 400.0);
+    let near = leaping(2, 400.0);
     assert!(
         has(&near, "outliers") && score(&near) > 0.1,
         "{}",
