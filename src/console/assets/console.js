@@ -1,6 +1,6 @@
 // The live parts of the console. Every page works without this script.
 
-import { followStream } from "./shared.js";
+import { followStream, offerZoneChoice, showTimes } from "./shared.js";
 
 const sentForms = new WeakSet();
 
@@ -179,49 +179,6 @@ function preventDoubleSubmit() {
       sentForms.delete(form);
       form.removeAttribute("aria-busy");
     }
-  });
-}
-
-// The pages contain times in UTC. A visitor can choose the browser's zone instead; the browser stores the choice.
-const ZONE = "porchlight.zone";
-function isLocal() {
-  try {
-    return localStorage.getItem(ZONE) === "local";
-  } catch {
-    return false;
-  }
-}
-
-function localTime(time) {
-  const at = new Date(time.dateTime);
-  const part = (options) => new Intl.DateTimeFormat("en-GB", options).format(at);
-  const day = part({ day: "2-digit" }) + " " + part({ month: "short" }).slice(0, 3);
-  const hasTime = time.dataset.utc.includes(":");
-  return day + " " + (hasTime ? part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }) : part({ year: "numeric" }));
-}
-
-function showTimes(root) {
-  const local = isLocal();
-  for (const time of root.querySelectorAll("time[datetime]")) {
-    if (!local && !time.dataset.utc) continue;
-    time.dataset.utc ??= time.textContent;
-    time.textContent = local ? localTime(time) : time.dataset.utc;
-  }
-  for (const name of root.querySelectorAll("[data-zone]")) name.textContent = local ? "local time" : "UTC";
-}
-
-function offerZoneChoice() {
-  const choice = document.getElementById("zone");
-  if (!choice) return;
-  choice.parentElement.hidden = false;
-  choice.value = isLocal() ? "local" : "utc";
-  choice.addEventListener("change", () => {
-    try {
-      localStorage.setItem(ZONE, choice.value);
-    } catch {
-      choice.value = "utc";
-    }
-    showTimes(document);
   });
 }
 

@@ -92,10 +92,14 @@ const steps = {
     const session = await begin(0);
     await session.send();
     // The script follows the session again by itself, because a browser gives up after such an answer.
-    await page.route("**/sessions/*/live", (route) => route.fulfill({ status: 429 }), { times: 1 });
+    let refused = 0;
+    await page.route("**/sessions/*/live", (route) => { refused += 1; return route.fulfill({ status: 429 }); }, { times: 2 });
     await page.goto(`${root}/console/sessions/${session.sessionId}`);
     await page.evaluate(() => { window.same = true; });
-    await until("the loss is shown", async () => /reconnecting/.test(await page.textContent("#freshness")));
+    const lossOf = async () => /^not updating since (\d\d [A-Z][a-z]{2} \d\d:\d\d:\d\d) UTC; reconnecting$/.exec(await page.textContent("#freshness"))?.[1];
+    const loss = await until("the loss is shown", lossOf);
+    await until("the stream is refused again", () => refused === 2);
+    assert.equal(await lossOf(), loss, "the time is that of the loss");
     await until("the stream is open", async () => /live/.test(await page.textContent("#freshness")));
     await page.click("summary:has-text('Phone and telemetry')");
     const path = () => page.locator(".map .way").first().getAttribute("d");

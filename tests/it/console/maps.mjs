@@ -170,8 +170,12 @@ const steps = {
     await page.goto(root + "/console/board");
     const row = (delivery) => page.locator(`#board-rows tr:has-text('${delivery}')`).count();
     await until("the session is shown", () => row("still-running"));
+    const lossOf = async () => /^not updating since (\d\d [A-Z][a-z]{2} \d\d:\d\d:\d\d) UTC; reconnecting$/.exec(await page.textContent("#freshness"))?.[1];
+    const loss = await until("the loss is shown", lossOf);
     await until("two streams are refused", () => requested === 3);
-    assert.match(await page.textContent("#freshness"), /^not updating since/);
+    assert.equal(await lossOf(), loss, "the time is that of the loss");
+    await page.selectOption("#zone", "local");
+    assert.match(await page.textContent("#freshness"), /local time; reconnecting$/);
     isRestarting = false;
     await until("the board is live again", async () => (await page.textContent("#freshness")) === "live");
     assert.equal(await row("still-running"), 1);
