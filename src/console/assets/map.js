@@ -504,6 +504,8 @@ function boardMap(root) {
     const start = performance.now();
     const changes = JSON.parse(event.data);
     now = changes.now;
+    // Sessions may have ended between two streams.
+    if (changes.all) sessions.clear();
     for (const one of changes.put) sessions.set(one.id, one);
     for (const id of changes.gone) sessions.delete(id);
     const text = changes.more ? `live: the newest ${sessions.size} sessions` : "live";

@@ -155,8 +155,8 @@ const steps = {
     }
   },
 
-  async "the board reconnects after a refusal"() {
-    const running = await begin(1, { deliveryId: "still-running" });
+  async "the board reconnects after a refusal and shows no session that ended meanwhile"() {
+    const [ended, running] = [await begin(0, { deliveryId: "ended-meanwhile" }), await begin(1, { deliveryId: "still-running" })];
     const page = await visitor(LOOKS[0], process.env.KEY, /status of 502/);
     const first = await firstMessage(page, "/console/board/live");
     // The first stream breaks off after its first message. A proxy refuses the following ones while the server restarts.
@@ -169,15 +169,17 @@ const steps = {
     });
     await page.goto(root + "/console/board");
     const row = (delivery) => page.locator(`#board-rows tr:has-text('${delivery}')`).count();
-    await until("the session is shown", () => row("still-running"));
+    await until("both are shown", async () => (await row("ended-meanwhile")) && (await row("still-running")));
     const lossOf = async () => /^not updating since (\d\d [A-Z][a-z]{2} \d\d:\d\d:\d\d) UTC; reconnecting$/.exec(await page.textContent("#freshness"))?.[1];
     const loss = await until("the loss is shown", lossOf);
+    await ended.stop();
     await until("two streams are refused", () => requested === 3);
     assert.equal(await lossOf(), loss, "the time is that of the loss");
     await page.selectOption("#zone", "local");
     assert.match(await page.textContent("#freshness"), /local time; reconnecting$/);
     isRestarting = false;
     await until("the board is live again", async () => (await page.textContent("#freshness")) === "live");
+    assert.equal(await row("ended-meanwhile"), 0);
     assert.equal(await row("still-running"), 1);
     await page.context().close();
     await running.stop();
