@@ -266,6 +266,19 @@ const steps = {
     await page.context().close();
   },
 
+  async "the parts of a form are aligned"() {
+    for (const look of ["light", "narrow"]) {
+      const page = await visitor(look);
+      await signIn(page);
+      for (const list of ["sessions?deliveryId=none", "deliveries?event=insight.updated"]) {
+        await page.goto(`${root}/console/${list}`);
+        const middles = await page.$$eval(".filters button, .clear", (all) => all.map((one) => one.getBoundingClientRect()).map(({ top, bottom }) => (top + bottom) / 2));
+        assert.ok(middles.length === 2 && Math.abs(middles[0] - middles[1]) < 2, `${list} ${look}: ${middles}`);
+      }
+      await page.context().close();
+    }
+  },
+
   async "every page, in light, in dark, and on a phone"() {
     receiver.status = 503;
     const running = await begin(0);
