@@ -266,7 +266,8 @@ const steps = {
     await page.context().close();
   },
 
-  async "the parts of a form are aligned"() {
+  async "the parts of a form are aligned and have one style"() {
+    const session = (await call("GET", "/v1/sessions?status=completed&limit=1")).data[0];
     for (const look of ["light", "narrow"]) {
       const page = await visitor(look);
       await signIn(page);
@@ -275,6 +276,11 @@ const steps = {
         const middles = await page.$$eval(".filters button, .clear", (all) => all.map((one) => one.getBoundingClientRect()).map(({ top, bottom }) => (top + bottom) / 2));
         assert.ok(middles.length === 2 && Math.abs(middles[0] - middles[1]) < 2, `${list} ${look}: ${middles}`);
       }
+      await page.goto(`${root}/console/sessions/${session.sessionId}/explanation`);
+      const [note, by] = await page.$$eval("#note, #by", (all) => all.map((one) => getComputedStyle(one)).map(({ font, border, borderRadius }) => ({ font, border, borderRadius })));
+      assert.deepEqual(note, by);
+      await sound(page, `explanation ${look}`);
+      await page.screenshot({ path: `${pictures}/explanation-${look}.png`, fullPage: true });
       await page.context().close();
     }
   },
