@@ -39,7 +39,7 @@ async function signIn(page, key = process.env.KEY) {
   await page.waitForURL(root + "/console");
 }
 
-// Checks the automatic rules of WCAG 2.2 AA, and that nothing is wider than the screen.
+// Checks the automatic rules of WCAG 2.2 AA, that nothing is wider than the screen, and that no table is wider than its frame.
 async function sound(page, name) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
@@ -47,7 +47,16 @@ async function sound(page, name) {
   assert.deepEqual(faults, [], `${name}: ${page.url()}`);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   assert.ok(!wide, `${name} is wider than the screen`);
+  const cut = await page.evaluate(() => [...document.querySelectorAll("div.table")].filter((one) => one.scrollWidth > one.clientWidth)
+    .map((one) => `${one.querySelector("caption")?.textContent}: ${one.scrollWidth} px in ${one.clientWidth} px`));
+  if (page.viewportSize().width > 600) assert.deepEqual(cut, [], `${name}: a table is wider than its frame`);
 }
+
+// Fields of a session that are as long as those of real customers.
+const LONG = {
+  deliveryId: "delivery-0f8fad5b-d9cb-469f-a165-70867728950e", externalRiderId: "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+  address: { line1: "Heinrich-von-Stephan-Straße 17a", city: "Freiburg im Breisgau", country: "DE", lat: 47.99, lng: 7.84 },
+};
 
 const steps = {
   async "a visitor without a sign-in is redirected to the sign-in page and back"() {
@@ -287,7 +296,7 @@ const steps = {
 
   async "every page, in light, in dark, and on a phone"() {
     receiver.status = 503;
-    const running = await begin(0);
+    const running = await begin(0, LONG);
     await running.send();
     await whole(4);
     const sessions = (await call("GET", "/v1/sessions")).data;
