@@ -9,6 +9,8 @@ use porchlight_http::problem::Problem;
 
 use super::route::ROOT;
 
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// The style sheet.
 pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     let bytes = include_bytes!("assets/console.css");
@@ -16,15 +18,17 @@ pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
 });
 
 /// The script of the console.
-pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    let bytes = include_bytes!("assets/console.js");
-    Asset::new("console", "js", "text/javascript; charset=utf-8", bytes)
-});
+pub(super) static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| script("console", include_str!("assets/console.js")));
 
 /// The script of pages with a map.
-pub(super) static MAP_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    let bytes = include_bytes!("assets/map.js");
-    Asset::new("map", "js", "text/javascript; charset=utf-8", bytes)
+pub(super) static MAP_SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| script("map", include_str!("assets/map.js")));
+
+/// The module that the scripts import.
+static SHARED_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes = include_bytes!("assets/shared.js");
+    Asset::new("shared", "js", JAVASCRIPT, bytes)
 });
 
 /// The icon in the browser's tab.
@@ -32,6 +36,14 @@ pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     let bytes = include_bytes!("assets/icon.svg");
     Asset::new("icon", "svg", "image/svg+xml", bytes)
 });
+
+/// Returns a script that imports the shared module by the name under which the service serves it.
+/// The text is kept for the life of the process, like every asset.
+fn script(name: &str, text: &str) -> Asset {
+    let served = format!("./{}", SHARED_SCRIPT.name());
+    let text = text.replace("./shared.js", &served).leak();
+    Asset::new(name, "js", JAVASCRIPT, text.as_bytes())
+}
 
 /// Returns the path that serves a file of the console.
 pub(super) fn address(asset: &Asset) -> String {
@@ -44,7 +56,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 async fn serve(http: HttpRequest) -> Result<HttpResponse, Problem> {
     let name = http.match_info().get("name").unwrap_or_default();
-    let all = [&*STYLE, &*SCRIPT, &*MAP_SCRIPT, &*ICON];
+    let all = [&*STYLE, &*SCRIPT, &*MAP_SCRIPT, &*SHARED_SCRIPT, &*ICON];
     let asset = all.into_iter().find(|asset| asset.name() == name);
     asset.map(Asset::response).ok_or_else(Problem::not_found)
 }

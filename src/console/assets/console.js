@@ -1,5 +1,7 @@
 // The live parts of the console. Every page works without this script.
 
+import { followStream, offerZoneChoice, showTimes } from "./shared.js";
+
 const sentForms = new WeakSet();
 
 // Enables the buttons that copy the text next to them. A button stays hidden if the browser has no clipboard.
@@ -92,27 +94,25 @@ function replaceContent(text) {
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-// Follows a live session: fetches the page again when the stream reports a change. While the connection is lost, the page
-// shows the time of the loss.
-let stream;
+// Follows a live session: fetches the page again when the stream reports a change.
+let endStream = () => {};
 function followSession(root) {
-  const title = root.querySelector("[data-live]");
-  stream?.close();
-  if (!title) return;
+  endStream();
+  const address = root.querySelector("[data-live]")?.dataset.live;
+  if (!address) return;
   const freshness = document.getElementById("freshness");
-  const showState = (text, isStale) => {
-    freshness.textContent = text;
-    title.toggleAttribute("data-stale", isStale);
-  };
-  const own = stream = new EventSource(title.dataset.live);
-  stream.addEventListener("open", () => showState("live", false));
-  stream.addEventListener("changed", () => refresh());
-  stream.addEventListener("end", () => { stream.close(); refresh(); });
-  stream.onerror = () => {
-    showState("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
-    // A browser stops reconnecting after a status other than 200, such as 429, or 502 from a proxy while the server
-    restarts. if (own.readyState !== EventSource.CLOSED) return; setTimeout(() => { if (stream !== own) return;
-    refresh(); followSession(document.querySelector("main")); }, 5000); }; }
+  let wasOpen = false;
+  endStream = followStream(address, freshness, {
+    open: () => {
+      freshness.textContent = "live";
+      // The session may have changed between two streams.
+      if (wasOpen) refresh();
+      wasOpen = true;
+    },
+    changed: () => refresh(),
+    end: () => { endStream(); refresh(); },
+  }, refresh);
+}
 
 // Shows the moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
 function enableTimeline(root) {
@@ -179,49 +179,6 @@ function preventDoubleSubmit() {
       sentForms.delete(form);
       form.removeAttribute("aria-busy");
     }
-  });
-}
-
-// The pages contain times in UTC. A visitor can choose the browser's zone instead; the browser stores the choice.
-const ZONE = "porchlight.zone";
-function isLocal() {
-  try {
-    return localStorage.getItem(ZONE) === "local";
-  } catch {
-    return false;
-  }
-}
-
-function localTime(time) {
-  const at = new Date(time.dateTime);
-  const part = (options) => new Intl.DateTimeFormat("en-GB", options).format(at);
-  const day = part({ day: "2-digit" }) + " " + part({ month: "short" }).slice(0, 3);
-  const hasTime = time.dataset.utc.includes(":");
-  return day + " " + (hasTime ? part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }) : part({ year: "numeric" }));
-}
-
-function showTimes(root) {
-  const local = isLocal();
-  for (const time of root.querySelectorAll("time[datetime]")) {
-    if (!local && !time.dataset.utc) continue;
-    time.dataset.utc ??= time.textContent;
-    time.textContent = local ? localTime(time) : time.dataset.utc;
-  }
-  for (const name of root.querySelectorAll("[data-zone]")) name.textContent = local ? "local time" : "UTC";
-}
-
-function offerZoneChoice() {
-  const choice = document.getElementById("zone");
-  if (!choice) return;
-  choice.parentElement.hidden = false;
-  choice.value = isLocal() ? "local" : "utc";
-  choice.addEventListener("change", () => {
-    try {
-      localStorage.setItem(ZONE, choice.value);
-    } catch {
-      choice.value = "utc";
-    }
-    showTimes(document);
   });
 }
 

@@ -1,6 +1,8 @@
 // Maps of the console: one canvas over squares that this service paints from its own map file. No request leaves the
 // service. Without this script the pages show their plain drawings and lists.
 
+import { followStream } from "./shared.js";
+
 const SIDE = 256;
 const SQUARES_KEPT = 160;
 const ZOOM_MAX = 19;
@@ -498,11 +500,12 @@ function boardMap(root) {
   };
   for (const type of ["pointerover", "focusin"]) table.addEventListener(type, highlight);
 
-  const source = new EventSource(root.dataset.board);
-  source.addEventListener("board", (event) => {
+  const update = (event) => {
     const start = performance.now();
     const changes = JSON.parse(event.data);
     now = changes.now;
+    // Sessions may have ended between two streams.
+    if (changes.all) sessions.clear();
     for (const one of changes.put) sessions.set(one.id, one);
     for (const id of changes.gone) sessions.delete(id);
     const text = changes.more ? `live: the newest ${sessions.size} sessions` : "live";
@@ -516,8 +519,8 @@ function boardMap(root) {
     map.drawNow();
     map.isDrawScheduled = false;
     performance.measure("board-update", { start, detail: changes.put.length });
-  });
-  source.onerror = () => { freshness.textContent = `not updating since ${new Date().toLocaleTimeString()}; reconnecting`; };
+  };
+  followStream(root.dataset.board, freshness, { board: update });
 }
 
 // Starts the maps that are not running yet. The script replaces the whole content of a page whose session was just scored,

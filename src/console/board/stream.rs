@@ -29,6 +29,8 @@ const REFRESHES_MAX: u32 = 1_800;
 struct Changes<'a> {
     /// The time of the service, in milliseconds since 1970.
     now: i64,
+    /// Whether `put` lists all sessions, as in the first message of a stream.
+    all: bool,
     /// Sessions that are new or have changed.
     put: Vec<&'a Entry>,
     /// Sessions that have ended.
@@ -104,6 +106,7 @@ impl BoardStream {
         }
         let changes = Changes {
             now: self.state.service.now().0,
+            all: self.sent.is_empty(),
             put: put.iter().map(AsRef::as_ref).collect(),
             gone,
             more: snapshot.is_truncated,

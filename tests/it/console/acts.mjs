@@ -43,11 +43,12 @@ export async function call(method, address, body) {
 
 const deliveries = () => JSON.parse(fs.readFileSync(path.join(folder, "deliveries.json"), "utf8"));
 
-// Starts a session. Returns functions that send its next batch (false if none is left) and stop it.
-export async function begin(number) {
+// Starts a session with the fields of a delivery and these changes. Returns functions that send its next batch (false if
+// none is left) and stop it.
+export async function begin(number, changes = {}) {
   const { start, batches, pod, seconds } = deliveries()[number];
   const startedAt = Date.now() - Math.ceil(seconds * 1000);
-  const { sessionId } = await call("POST", "/v1/sessions/start", { ...start, startedAt: new Date(startedAt).toISOString() });
+  const { sessionId } = await call("POST", "/v1/sessions/start", { ...start, ...changes, startedAt: new Date(startedAt).toISOString() });
   let next = 0;
   return {
     sessionId,

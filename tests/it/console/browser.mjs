@@ -39,7 +39,7 @@ async function signIn(page, key = process.env.KEY) {
   await page.waitForURL(root + "/console");
 }
 
-// Checks the automatic rules of WCAG 2.2 AA, and that nothing is wider than the screen.
+// Checks the automatic rules of WCAG 2.2 AA, that nothing is wider than the screen, and that no table is wider than its frame.
 async function sound(page, name) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
@@ -47,7 +47,16 @@ async function sound(page, name) {
   assert.deepEqual(faults, [], `${name}: ${page.url()}`);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   assert.ok(!wide, `${name} is wider than the screen`);
+  const cut = await page.evaluate(() => [...document.querySelectorAll("div.table")].filter((one) => one.scrollWidth > one.clientWidth)
+    .map((one) => `${one.querySelector("caption")?.textContent}: ${one.scrollWidth} px in ${one.clientWidth} px`));
+  assert.deepEqual(cut, [], `${name}: a table is wider than its frame`);
 }
+
+// Fields of a session that are as long as those of real customers.
+const LONG = {
+  deliveryId: "delivery-0f8fad5b-d9cb-469f-a165-70867728950e", externalRiderId: "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+  address: { line1: "Heinrich-von-Stephan-Straße 17a", city: "Freiburg im Breisgau", country: "DE", lat: 47.99, lng: 7.84 },
+};
 
 const steps = {
   async "a visitor without a sign-in is redirected to the sign-in page and back"() {
@@ -92,10 +101,14 @@ const steps = {
     const session = await begin(0);
     await session.send();
     // The script follows the session again by itself, because a browser gives up after such an answer.
-    await page.route("**/sessions/*/live", (route) => route.fulfill({ status: 429 }), { times: 1 });
+    let refused = 0;
+    await page.route("**/sessions/*/live", (route) => { refused += 1; return route.fulfill({ status: 429 }); }, { times: 2 });
     await page.goto(`${root}/console/sessions/${session.sessionId}`);
     await page.evaluate(() => { window.same = true; });
-    await until("the loss is shown", async () => /reconnecting/.test(await page.textContent("#freshness")));
+    const lossOf = async () => /^not updating since (\d\d [A-Z][a-z]{2} \d\d:\d\d:\d\d) UTC; reconnecting$/.exec(await page.textContent("#freshness"))?.[1];
+    const loss = await until("the loss is shown", lossOf);
+    await until("the stream is refused again", () => refused === 2);
+    assert.equal(await lossOf(), loss, "the time is that of the loss");
     await until("the stream is open", async () => /live/.test(await page.textContent("#freshness")));
     await page.click("summary:has-text('Phone and telemetry')");
     const path = () => page.locator(".map .way").first().getAttribute("d");
@@ -262,9 +275,28 @@ const steps = {
     await page.context().close();
   },
 
+  async "the parts of a form are aligned and have one style"() {
+    const session = (await call("GET", "/v1/sessions?status=completed&limit=1")).data[0];
+    for (const look of ["light", "narrow"]) {
+      const page = await visitor(look);
+      await signIn(page);
+      for (const list of ["sessions?deliveryId=none", "deliveries?event=insight.updated"]) {
+        await page.goto(`${root}/console/${list}`);
+        const middles = await page.$$eval(".filters button, .clear", (all) => all.map((one) => one.getBoundingClientRect()).map(({ top, bottom }) => (top + bottom) / 2));
+        assert.ok(middles.length === 2 && Math.abs(middles[0] - middles[1]) < 2, `${list} ${look}: ${middles}`);
+      }
+      await page.goto(`${root}/console/sessions/${session.sessionId}/explanation`);
+      const [note, by] = await page.$$eval("#note, #by", (all) => all.map((one) => getComputedStyle(one)).map(({ font, border, borderRadius }) => ({ font, border, borderRadius })));
+      assert.deepEqual(note, by);
+      await sound(page, `explanation ${look}`);
+      await page.screenshot({ path: `${pictures}/explanation-${look}.png`, fullPage: true });
+      await page.context().close();
+    }
+  },
+
   async "every page, in light, in dark, and on a phone"() {
     receiver.status = 503;
-    const running = await begin(0);
+    const running = await begin(0, LONG);
     await running.send();
     await whole(4);
     const sessions = (await call("GET", "/v1/sessions")).data;

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
-import { call, until, whole } from "./acts.mjs";
+import { begin, call, until, whole } from "./acts.mjs";
 
 const root = process.env.CONSOLE;
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -15,8 +15,8 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, ar
 const requests = { own: 0, squares: 0 };
 const LOOKS = ["light", "dark"].flatMap((scheme) => [1360, 390].map((width) => ({ name: `${scheme}-${width}`, scheme, width })));
 
-// A page on which nothing may go wrong, and which asks no other host for anything.
-async function visitor({ scheme, width }, key = process.env.KEY) {
+// A page on which nothing but the expected error may go wrong, and which asks no other host for anything.
+async function visitor({ scheme, width }, key = process.env.KEY, expected = null) {
   const context = await browser.newContext({
     viewport: { width, height: width > 600 ? 900 : 844 }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: "reduce", hasTouch: width < 600,
   });
@@ -30,7 +30,7 @@ async function visitor({ scheme, width }, key = process.env.KEY) {
   });
   const page = await context.newPage();
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
-  page.on("console", (message) => { if (message.type() === "error") throw new Error(`${page.url()}: ${message.text()}`); });
+  page.on("console", (message) => { if (message.type() === "error" && !expected?.test(message.text())) throw new Error(`${page.url()}: ${message.text()}`); });
   await page.goto(root + "/console/sign-in");
   await page.fill("#key", key);
   await page.click("button.primary");
@@ -69,6 +69,20 @@ async function settled(page) {
     await page.waitForTimeout(150);
     return same;
   });
+}
+
+// The first message of a stream, as this visitor receives it.
+async function firstMessage(page, address) {
+  const cookies = await page.context().cookies();
+  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
+  const { body } = await fetch(root + address, { headers: { cookie, accept: "text/event-stream" } });
+  let text = "";
+  // Leaving the loop closes the stream.
+  for await (const part of body.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    if (text.includes("\n\n")) break;
+  }
+  return text.slice(0, text.indexOf("\n\n") + 2);
 }
 
 const steps = {
@@ -139,6 +153,36 @@ const steps = {
       await page.screenshot({ path: `${pictures}/map-path-${look.name}.png` });
       await page.context().close();
     }
+  },
+
+  async "the board reconnects after a refusal and shows no session that ended meanwhile"() {
+    const [ended, running] = [await begin(0, { deliveryId: "ended-meanwhile" }), await begin(1, { deliveryId: "still-running" })];
+    const page = await visitor(LOOKS[0], process.env.KEY, /status of 502/);
+    const first = await firstMessage(page, "/console/board/live");
+    // The first stream breaks off after its first message. A proxy refuses the following ones while the server restarts.
+    let requested = 0;
+    let isRestarting = true;
+    await page.route("**/console/board/live", (route) => {
+      requested += 1;
+      if (requested === 1) return route.fulfill({ contentType: "text/event-stream", body: first });
+      return isRestarting ? route.fulfill({ status: 502 }) : route.continue();
+    });
+    await page.goto(root + "/console/board");
+    const row = (delivery) => page.locator(`#board-rows tr:has-text('${delivery}')`).count();
+    await until("both are shown", async () => (await row("ended-meanwhile")) && (await row("still-running")));
+    const lossOf = async () => /^not updating since (\d\d [A-Z][a-z]{2} \d\d:\d\d:\d\d) UTC; reconnecting$/.exec(await page.textContent("#freshness"))?.[1];
+    const loss = await until("the loss is shown", lossOf);
+    await ended.stop();
+    await until("two streams are refused", () => requested === 3);
+    assert.equal(await lossOf(), loss, "the time is that of the loss");
+    await page.selectOption("#zone", "local");
+    assert.match(await page.textContent("#freshness"), /local time; reconnecting$/);
+    isRestarting = false;
+    await until("the board is live again", async () => (await page.textContent("#freshness")) === "live");
+    assert.equal(await row("ended-meanwhile"), 0);
+    assert.equal(await row("still-running"), 1);
+    await page.context().close();
+    await running.stop();
   },
 
   async "the board shows 1,000 live sessions and stays smooth"() {

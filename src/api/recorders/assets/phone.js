@@ -234,8 +234,8 @@ function onPositionError(error) {
 const MOTION_FAULTS = {
   refused: "The motion of the phone is not recorded, because it was not allowed. To allow it, close the browser, open this link again, "
     + "and tap “Allow”.",
-  missing: "The browser does not report the motion of the phone. Allow motion sensors for this page in the settings of the
-browser.", };
+  missing: "The browser does not report the motion of the phone. Allow motion sensors for this page in the settings of the browser.",
+};
 
 function setMotionFault(fault) {
   if (fault === motionFault) return;
@@ -408,8 +408,16 @@ document.addEventListener("visibilitychange", onVisibility);
 setInterval(showStatus, STATUS_EVERY_MS);
 showStatus();
 if (!isSecureContext || !navigator.geolocation || !navigator.locks) {
-  byId("advice").textContent = "Browsers allow access to the location only on pages that are served over HTTPS. Use an app,
-or open this link over HTTPS."; } else { // One tab records: the numbers of the messages must not repeat.
-navigator.locks.request(`porchlight ${base}`, { ifAvailable: true }, async (lock) => { if (!lock) {
-byId("advice").textContent = "Another tab with this link is already recording."; return; } await prepare(); await new
-Promise(() => {}); }); }
+  byId("advice").textContent = "Browsers allow access to the location only on pages that are served over HTTPS. Use an app, "
+    + "or open this link over HTTPS.";
+} else {
+  // One tab records: the numbers of the messages must not repeat.
+  navigator.locks.request(`porchlight ${base}`, { ifAvailable: true }, async (lock) => {
+    if (!lock) {
+      byId("advice").textContent = "Another tab with this link is already recording.";
+      return;
+    }
+    await prepare();
+    await new Promise(() => {});
+  });
+}

@@ -392,9 +392,5 @@ fn many_impossible_jumps_are_no_outliers_of_a_receiver() {
         score(&near)
     );
     let rare = leaping(100, 400.0);
-    assert!(
-        has(&rare, "single_outlier") && score(&rare) < 0.1,
-        "{}",
-        score(&rare)
-    );
+    assert!(!has(&rare, "outliers") && !has(&rare, "far_outliers"));
 }
