@@ -3,7 +3,7 @@
 //! An unavailable store is available again at some time, so such an attempt is repeated without a
 //! limit. A damaged row and a panic are lasting failures: another attempt most likely fails in the
 //! same way. After a few of them the session gets a `failed` insight, so that its customer need not
-//! wait for ever.
+//! wait without end.
 
 /// The number of lasting failures after which a session with damaged rows is committed as failed.
 const DAMAGES_MAX: u32 = 5;

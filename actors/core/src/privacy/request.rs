@@ -3,19 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::ops::RangeInclusive;
-
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::ACCESS_DOWNLOAD_MS;
 use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestType, Subject};
-use porchlight_schema::time::{DAY_MS, TimestampMs};
+use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::{DestroyedKeys, Outcome, Step};
-
-/// The difference, in milliseconds, by which the clock was set back if the newest session is that
-/// far ahead. The clocks of nodes differ by less, and a wait for more would be too long.
-const SET_BACK_MS: RangeInclusive<i64> = 60_001..=DAY_MS;
 
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,21 +211,14 @@ impl PrivacyRequest {
     }
 
     /// Begins the request if it is due. `newest` is the creation time of the tenant's newest
-    /// session, by the clock of the node that created it; the request covers that session too. If
-    /// the clock was set back, an erasure first waits for that time, so that it does not erase
-    /// sessions that begin later. The shell stores the request before it performs a step.
+    /// session, which the request covers too: the clock of its node may be ahead, or the clock may
+    /// have been set back. The shell stores the request before it performs a step.
     pub fn begin(&mut self, now: TimestampMs, newest: Option<TimestampMs>) {
         if !self.may_begin(now) {
             return;
         }
-        let newest = newest.unwrap_or(now);
-        let is_set_back = SET_BACK_MS.contains(&newest.since_ms(now));
-        if is_set_back && self.request_type == RequestType::Erasure {
-            self.due_at = newest;
-            return;
-        }
         self.status = RequestStatus::InProgress;
-        self.began_at = Some(now.max(newest));
+        self.began_at = Some(newest.map_or(now, |newest| now.max(newest)));
         self.stage = match self.request_type {
             RequestType::Access => Stage::Counting(None),
             _ => Stage::Marking,

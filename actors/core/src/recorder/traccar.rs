@@ -21,7 +21,7 @@ const KNOT_MPS: f64 = 1_852.0 / 3_600.0;
 pub type Fields = [(String, String)];
 
 /// Reads a form or a query, which holds one position; `payload` is its text. A form without a
-/// position is a sign of life.
+/// position only shows that the app is running.
 ///
 /// # Errors
 ///

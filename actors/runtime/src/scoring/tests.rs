@@ -78,7 +78,7 @@ pub(super) async fn end(store: &MemoryStore, session_id: SessionId) {
 }
 
 /// A panic in any part of a score is a lasting failure: the insight says that it failed, instead of
-/// being attempted for ever.
+/// being attempted again and again.
 #[test]
 fn a_session_whose_score_panics_gets_a_failed_insight() {
     const ATTEMPTS_MAX: u32 = 100;
