@@ -22,8 +22,10 @@ mod announced;
 mod closing;
 mod received;
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use actix_http::ws::{Codec, Frame, HandshakeError, Item, Message, hash_key, verify_handshake};
@@ -356,7 +358,22 @@ impl Socket {
             tokio::select! {
                 biased;
                 admitted = &mut admitting => break admitted,
-                () = self.pipeline.first_done() => self.answer().await?,
+                () = self.pipeline.first_done() => {}
+            }
+            // A permit for a large body must not wait for a client that does not read its answers.
+            let mut admitted = None;
+            let mut answering = pin!(self.answer());
+            let answered = poll_fn(|context| {
+                if admitted.is_none()
+                    && let Poll::Ready(done) = admitting.as_mut().poll(context)
+                {
+                    admitted = Some(done);
+                }
+                answering.as_mut().poll(context)
+            });
+            answered.await?;
+            if let Some(admitted) = admitted {
+                break admitted;
             }
         };
         match admitted {

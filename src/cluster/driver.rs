@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use porchlight_actors::service::ReconcileScope;
-use porchlight_core::failure_log::FailureLog;
 use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, ClockState, Effect, Input, MembersRead, MonotonicMs,
     NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
@@ -21,6 +20,7 @@ use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::OwnershipView;
+use super::failed_reads::{FailedReads, NodesRead};
 use super::workload::ShardWorkload;
 
 /// The interval of the machine's ticks.
@@ -143,7 +143,7 @@ struct RunningDriver {
     /// The last reported state of this node's clock.
     clock_state: ClockState,
     /// The failed reads of the nodes' tables.
-    failed_reads: Arc<Mutex<FailureLog>>,
+    failed_reads: Arc<FailedReads>,
 }
 
 impl RunningDriver {
@@ -203,7 +203,7 @@ impl RunningDriver {
                 Effect::Change(change) => self.spawn_change(change),
                 Effect::ReadMembers(mode) => {
                     let (started, clock) = (now, Arc::clone(&self.clock));
-                    self.spawn_read(move |store| async move {
+                    self.spawn_read(NodesRead::Members, move |store| async move {
                         let rows = store.members(mode).await?;
                         let wall = clock.now();
                         Ok(Input::Members(MembersRead {
@@ -214,10 +214,12 @@ impl RunningDriver {
                     });
                 }
                 Effect::ReadOwners => {
-                    self.spawn_read(|store| async move { store.owners().await.map(Input::Owners) });
+                    self.spawn_read(NodesRead::Owners, |store| async move {
+                        store.owners().await.map(Input::Owners)
+                    });
                 }
                 Effect::ReadOwner(shard) => {
-                    self.spawn_read(move |store| async move {
+                    self.spawn_read(NodesRead::Owner, move |store| async move {
                         let row = store.owner(shard).await?;
                         Ok(Input::Owner(shard, row))
                     });
@@ -333,31 +335,19 @@ impl RunningDriver {
     }
 
     /// Runs a read of the store in the background. The machine repeats failed reads.
-    fn spawn_read<F>(&self, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
+    fn spawn_read<F>(&self, kind: NodesRead, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
     where
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
     {
         let (reading, inputs) = (read(Arc::clone(&self.store)), self.inputs.clone());
         let (view, failures) = (Arc::clone(&self.view), Arc::clone(&self.failed_reads));
         tokio::spawn(async move {
-            let done = reading.await;
-            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-            match done {
+            match reading.await {
                 Ok(input) => {
-                    if failures.on_success() {
-                        tracing::info!("the tables of the nodes can be read again");
-                    }
+                    failures.on_success(kind);
                     let _sent = inputs.send(input);
                 }
-                Err(error) => {
-                    if let Some(failures) = failures.on_failure(view.now().0) {
-                        tracing::warn!(
-                            failures,
-                            error = chain(&error),
-                            "the tables of the nodes cannot be read"
-                        );
-                    }
-                }
+                Err(error) => failures.on_failure(kind, view.now(), &error),
             }
         });
     }

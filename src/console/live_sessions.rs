@@ -1,7 +1,7 @@
 //! The state of a tenant's sessions in progress, read at most every few seconds, regardless of the
 //! number of pages that show it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dashmap::DashMap;
@@ -63,6 +63,8 @@ pub(crate) struct Snapshot {
     pub(crate) entries: HashMap<SessionId, Arc<Entry>>,
     /// Whether there are more sessions than the board shows.
     pub(crate) is_truncated: bool,
+    /// The sessions whose data is damaged, of which the log knows.
+    damaged: HashSet<SessionId>,
     read_at: Option<TimestampMs>,
 }
 
@@ -121,37 +123,47 @@ async fn read(
             let session_id = row.start.session_id;
             let known = before.entries.get(&session_id);
             let read = entry(own, service, row, known).await;
-            readable(read, session_id, known)
+            (session_id, read)
         })
         .buffer_unordered(BOARD_READS_AT_ONCE_MAX);
     let entries: Vec<_> = entries.collect().await;
-    let entries: Vec<_> = entries.into_iter().collect::<StoreResult<_>>()?;
-    let entries = entries.into_iter().flatten();
-    Ok(Snapshot {
-        entries: entries.map(|entry| (entry.id, entry)).collect(),
+    let mut snapshot = Snapshot {
         is_truncated,
         read_at: Some(now),
-    })
+        ..Snapshot::default()
+    };
+    for (session_id, read) in entries {
+        snapshot.add(session_id, read, before)?;
+    }
+    Ok(snapshot)
 }
 
-/// Replaces the entry of a session with damaged data by the known one, or by `None`: the board shows
-/// the other sessions. Counts and logs the damage.
-fn readable(
-    read: StoreResult<Arc<Entry>>,
-    session_id: SessionId,
-    known: Option<&Arc<Entry>>,
-) -> StoreResult<Option<Arc<Entry>>> {
-    match read {
-        Err(error @ StoreError::Damaged(_)) => {
-            Fact::Damaged {
-                session_id,
-                what: "a session on the board",
-                error: &error,
+impl Snapshot {
+    /// Adds the entry of a session. A session with damaged data keeps its known entry, or has none:
+    /// the board shows the other sessions. New damage is counted and logged.
+    fn add(
+        &mut self,
+        session_id: SessionId,
+        read: StoreResult<Arc<Entry>>,
+        before: &Self,
+    ) -> StoreResult<()> {
+        let entry = match read {
+            Err(error @ StoreError::Damaged(_)) => {
+                self.damaged.insert(session_id);
+                if !before.damaged.contains(&session_id) {
+                    Fact::Damaged {
+                        session_id,
+                        what: "a session on the board",
+                        error: &error,
+                    }
+                    .record();
+                }
+                before.entries.get(&session_id).cloned()
             }
-            .record();
-            Ok(known.cloned())
-        }
-        read => read.map(Some),
+            read => Some(read?),
+        };
+        self.entries.extend(entry.map(|entry| (session_id, entry)));
+        Ok(())
     }
 }
 
@@ -233,10 +245,12 @@ mod tests {
             newest: None,
         });
         let damaged = || Err(StoreError::Damaged("a batch".to_owned()));
-        let shown = readable(damaged(), id, Some(&known)).unwrap();
-        assert_eq!(shown, Some(Arc::clone(&known)));
-        assert_eq!(readable(damaged(), id, None).unwrap(), None);
-        let failed = readable(Err(StoreError::Overloaded), id, Some(&known));
-        assert!(failed.is_err());
+        let (mut before, mut now) = (Snapshot::default(), Snapshot::default());
+        now.add(id, damaged(), &before).unwrap();
+        assert!(now.entries.is_empty() && now.damaged.contains(&id));
+        before.add(id, Ok(Arc::clone(&known)), &now).unwrap();
+        now.add(id, damaged(), &before).unwrap();
+        assert_eq!(now.entries.get(&id), Some(&known));
+        assert!(now.add(id, Err(StoreError::Overloaded), &before).is_err());
     }
 }

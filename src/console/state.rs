@@ -21,6 +21,9 @@ use super::throttle::Throttle;
 /// The maximum number of sessions whose samples a node reads for pages at the same time; one of each
 /// organization.
 const TRACES_READ_AT_ONCE_MAX: usize = 2;
+/// The maximum number of an organization's pages that read samples or wait for their turn; further
+/// ones are answered with 503.
+const ORGANIZATION_TRACES_WAITING_MAX: usize = 64;
 
 /// The console's own state, in addition to the API's.
 pub struct Console {
@@ -58,8 +61,7 @@ impl Console {
                 MAP_SQUARES_PAINTED_AT_ONCE_MAX,
                 ORGANIZATION_MAP_SQUARES_WAITING_MAX,
             ),
-            // The share of lists bounds how many pages of an organization wait.
-            traces: Turns::new(TRACES_READ_AT_ONCE_MAX, usize::MAX),
+            traces: Turns::new(TRACES_READ_AT_ONCE_MAX, ORGANIZATION_TRACES_WAITING_MAX),
             boards: Boards::default(),
         }
     }

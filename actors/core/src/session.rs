@@ -177,12 +177,12 @@ impl SessionMachine {
         let has_changed = self.changes_recorded != change_count;
         if has_changed {
             self.changes_recorded = change_count;
-            self.changed_at = Some(received_at);
+            self.changed_at = self.changed_at.max(Some(received_at));
         }
         has_changed
     }
 
-    /// Returns the time at which the service received the batch that last opened or closed an event;
+    /// Returns the latest time at which the service received a batch that opened or closed an event;
     /// `None` if none has.
     #[must_use]
     pub fn changed_at(&self) -> Option<TimestampMs> {

@@ -35,6 +35,13 @@ pub(super) fn type_name(request_type: RequestType) -> &'static str {
     }
 }
 
+/// Returns the id of a subject in a field. Ids of couriers and deliveries are the customer's, and may
+/// have spaces at their ends.
+fn subject(form: &Form, name: &str) -> String {
+    let (text, is_session) = (form.get(name), form.get("kind").trim() == "sessionId");
+    if is_session { text.trim() } else { text }.to_owned()
+}
+
 /// The submitted texts.
 #[derive(Default)]
 pub(super) struct Entered {
@@ -53,8 +60,7 @@ impl Entered {
             request_id: text("requestId"),
             request_type: text("type"),
             kind: text("kind"),
-            // Ids of couriers and deliveries are the customer's, and may have spaces at their ends.
-            subject: form.get("subject").to_owned(),
+            subject: subject(form, "subject"),
             suppress: form.get("suppress") == "yes",
             reason: text("reason"),
         }
@@ -73,7 +79,8 @@ impl Entered {
                  begins with a letter or digit."
             ));
         }
-        if !(1..=TEXT_CHARS_MAX).contains(&self.subject.chars().count()) {
+        let is_blank = self.subject.trim().is_empty();
+        if is_blank || self.subject.chars().count() > TEXT_CHARS_MAX {
             return Err(format!(
                 "Enter the id of the subject, with at most {TEXT_CHARS_MAX} characters."
             ));
@@ -87,7 +94,7 @@ impl Entered {
             "externalRiderId" => Subject::ExternalRiderId(self.subject.clone()),
             "deliveryId" => Subject::DeliveryId(self.subject.clone()),
             "sessionId" => {
-                let id: Option<SessionId> = self.subject.trim().parse().ok();
+                let id: Option<SessionId> = self.subject.parse().ok();
                 Subject::SessionId(id.ok_or("The id of a session begins with ses_.")?)
             }
             _ => return Err("Choose the kind of subject.".to_owned()),
@@ -113,7 +120,7 @@ impl Entered {
 
     /// Returns whether the visitor has confirmed the request.
     pub(super) fn is_confirmed(&self, form: &Form) -> bool {
-        self.request_type != "erasure" || form.get("confirm") == self.subject
+        self.request_type != "erasure" || subject(form, "confirm") == self.subject
     }
 
     /// Renders the texts as hidden fields.

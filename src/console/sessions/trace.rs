@@ -1,6 +1,7 @@
 //! The samples of a session's phone, read from the journal for drawing.
 
-use porchlight_http::problem::Problem;
+use porchlight_actors::turns::TooManyWaiting;
+use porchlight_http::problem::{Code, Problem};
 use porchlight_ports::{JournalEntry, SessionRow};
 use porchlight_schema::sample::packed::PackedError;
 use porchlight_schema::sample::{Location, Sample};
@@ -59,14 +60,19 @@ impl Trace {
 /// # Errors
 ///
 /// Returns an error if the store fails, or if the stored data cannot be read; 429 if the tenant has
-/// reached its limit of concurrent lists.
+/// reached its limit of concurrent lists; 503 if too many of its pages wait.
 pub(super) async fn read(request: &SignedInRequest, row: &SessionRow) -> Result<Trace, Problem> {
-    let list = request.begin_list()?;
     let turn = request
         .console
         .traces
         .take(request.tenant().organization_id);
-    let turn = turn.await.map_err(Problem::internal)?;
+    let busy = |_: TooManyWaiting| {
+        let detail = "Too many pages of sessions of this organization are being read.";
+        Problem::new(Code::Overloaded, detail)
+    };
+    let turn = turn.await.map_err(busy)?;
+    // A page that waits for its turn holds no list.
+    let list = request.begin_list()?;
     let (own, mut is_truncated) = (request.sessions(), false);
     let (mut entries, mut bytes, mut from_seq): (Vec<JournalEntry>, _, _) = (Vec::new(), 0, 0);
     loop {

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{DestroyedKeys, Outcome, Step};
 
+/// The maximum difference between the clocks of two nodes, milliseconds, with a margin: nodes whose
+/// clocks differ by more than ten seconds do not join.
+const CLOCKS_APART_MS_MAX: i64 = 60_000;
+
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -72,10 +76,11 @@ pub struct PrivacyRequest {
     pub received_at: TimestampMs,
     /// The time at which the service begins to process the request.
     pub due_at: TimestampMs,
-    /// The time at which the service began to process the request, or the creation time of the
-    /// tenant's newest session if a clock was ahead. An erasure covers the sessions created up to
-    /// this time.
+    /// The time at which the service began to process the request.
     pub began_at: Option<TimestampMs>,
+    /// The creation time of the tenant's newest session at that time, if a clock was ahead.
+    #[serde(default)]
+    pub newest_at: Option<TimestampMs>,
     /// The time at which the request was completed.
     pub completed_at: Option<TimestampMs>,
     /// The status of the request.
@@ -137,6 +142,7 @@ impl PrivacyRequest {
             received_at: now,
             due_at: now.plus_ms(delay_ms),
             began_at: None,
+            newest_at: None,
             completed_at: None,
             status: RequestStatus::Pending,
             stage: Stage::Waiting,
@@ -218,7 +224,8 @@ impl PrivacyRequest {
             return;
         }
         self.status = RequestStatus::InProgress;
-        self.began_at = Some(newest.map_or(now, |newest| now.max(newest)));
+        self.began_at = Some(now);
+        self.newest_at = newest.filter(|&newest| newest > now);
         self.stage = match self.request_type {
             RequestType::Access => Stage::Counting(None),
             _ => Stage::Marking,
@@ -229,7 +236,19 @@ impl PrivacyRequest {
     /// the request: the time at which it began, or the creation time of the newest session then.
     #[must_use]
     pub fn covers_until(&self) -> TimestampMs {
-        self.began_at.unwrap_or(self.received_at)
+        let began_at = self.began_at.unwrap_or(self.received_at);
+        self.newest_at
+            .map_or(began_at, |newest| began_at.max(newest))
+    }
+
+    /// Returns the time up to which the erasure log covers sessions. It is hardly later than the
+    /// beginning of the erasure, because a restored backup may have sessions that were created
+    /// after the erasure.
+    #[must_use]
+    pub fn logged_until(&self) -> TimestampMs {
+        let began_at = self.began_at.unwrap_or(self.received_at);
+        self.covers_until()
+            .min(began_at.plus_ms(CLOCKS_APART_MS_MAX))
     }
 
     /// Returns the next step.

@@ -154,8 +154,11 @@ fn a_restriction_begins_at_once_and_keeps_its_subject() {
 
 #[test]
 fn a_request_covers_a_session_of_a_clock_that_was_ahead() {
-    let (now, newest) = (TimestampMs(4_000), TimestampMs(14_000));
-    let mut request = request(RequestType::Erasure);
-    request.begin(now, Some(newest));
-    assert_eq!(request.covers_until(), newest);
+    let now = TimestampMs(4_000);
+    for (ahead_ms, logged_ms) in [(-5, 0), (10_000, 10_000), (3_600_000, 60_000)] {
+        let mut request = request(RequestType::Erasure);
+        request.begin(now, Some(now.plus_ms(ahead_ms)));
+        assert_eq!(request.covers_until(), now.plus_ms(ahead_ms.max(0)));
+        assert_eq!(request.logged_until(), now.plus_ms(logged_ms));
+    }
 }

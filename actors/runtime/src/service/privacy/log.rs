@@ -76,8 +76,8 @@ impl LoggedErasure {
         }
     }
 
-    /// Returns the entry of a request that begins at `until`.
-    pub(super) fn of(tenant: Tenant, request: &PrivacyRequest, until: TimestampMs) -> Option<Self> {
+    /// Returns the entry of a request that has begun.
+    pub(super) fn of(tenant: Tenant, request: &PrivacyRequest) -> Option<Self> {
         let RecordedSubject::Clear(subject) = &request.subject else {
             return None;
         };
@@ -85,7 +85,7 @@ impl LoggedErasure {
             tenant,
             request: porchlight_schema::hex::encode(&Sha256::digest(request.request_id.as_bytes())),
             subject: subject.hashed(request.salt),
-            until,
+            until: request.logged_until(),
         })
     }
 }

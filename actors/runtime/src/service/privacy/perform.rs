@@ -274,7 +274,7 @@ impl<'s> OwnedRequest<'s> {
         subject: &Subject,
         until: TimestampMs,
     ) -> StoreResult<()> {
-        if let Some(entry) = LoggedErasure::of(self.key.tenant, request, until) {
+        if let Some(entry) = LoggedErasure::of(self.key.tenant, request) {
             let store = self.service.store().as_ref();
             entry.remove(store, || !self.is_lost()).await?;
         }
@@ -333,7 +333,7 @@ impl<'s> OwnedRequest<'s> {
                 self.withdraw(request, subject, until).await?;
                 return Ok(Some(Outcome::Held));
             }
-            if let Some(entry) = LoggedErasure::of(tenant, request, until) {
+            if let Some(entry) = LoggedErasure::of(tenant, request) {
                 entry.write(store).await?;
             }
         }
