@@ -3,7 +3,7 @@
 //!
 //! | method, path | answer |
 //! |---|---|
-//! | GET `/` | a page for people; its style sheet is `/page.css` |
+//! | GET `/` | the operators' page; its style sheet is `/page.css` |
 //! | GET `/metrics` | the metrics, as text |
 //! | GET `/healthz` | 200 while the process runs, without further checks |
 //! | GET `/readyz` | 200 or 503, and the result of each check |

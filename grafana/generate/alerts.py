@@ -182,7 +182,7 @@ ALERTS = [
         wait="0m",
         severity="ticket",
         summary="A background task panicked.",
-        description="A task that runs as long as the process panicked within the last 15 minutes and was restarted. The log names the task and the panic.",
+        description="Within the last 15 minutes, a background task of the process panicked and was restarted. The log names the task and the panic.",
         runbook="tasks-panic",
         dashboard="porchlight-actors",
         fires=[([series("porchlight_task_panics_total", "0x5 1x15", 'task="retention"')], [dict(LABELS, task="retention")])],

@@ -217,7 +217,7 @@ def actors():
                   [(rate("porchlight_actor_rejected_total", "actor", kind), "{{actor}}")]),
             panel("Rebuilt after a panic", "Actors that were rebuilt from the store.", "ops",
                   [(rate("porchlight_actor_restarts_total", "actor", kind), "{{actor}}")]),
-            panel("Panics of tasks", "Panics of the tasks that run as long as the process.", "ops",
+            panel("Panics of tasks", "Panics of background tasks.", "ops",
                   [(rate("porchlight_task_panics_total", "task"), "{{task}}")]),
             panel("Busy", "Seconds of handling per second: 1 is the whole time of one thread.", "short",
                   [(rate("porchlight_actor_handle_seconds_sum", "actor", kind), "{{actor}}")]),

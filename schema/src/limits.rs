@@ -51,8 +51,9 @@ pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum time that lines of an NDJSON request wait for capacity before one is refused.
 pub const NDJSON_ROOM_MS_MAX: u64 = 250;
-/// Maximum number of faulty lines of one NDJSON request. Each costs about a microsecond and is
-/// answered with about 75 bytes, and a small body may unpack to millions of them.
+/// Maximum number of lines of one NDJSON request that are refused for their content. Each costs
+/// about a microsecond and is answered with about 75 bytes, and a small body may unpack to millions
+/// of them.
 pub const NDJSON_FAULTY_LINES_MAX: usize = 10_000;
 /// Maximum number of lines of one NDJSON request that were read and not answered yet.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;

@@ -11,8 +11,8 @@
 //! to [`NDJSON_ROOM_MS_MAX`], and then a line is refused. The request counts against the key's
 //! rate, its lines do not (contract 8: requests of one key); the node's capacity bounds them.
 //!
-//! After [`NDJSON_FAULTY_LINES_MAX`] lines that are refused for their content the request ends: such
-//! lines need no capacity, and a small body may unpack to millions of them.
+//! After [`NDJSON_FAULTY_LINES_MAX`] lines that are refused for their content, the request ends:
+//! such lines need no capacity, and a small body may unpack to millions of them.
 //!
 //! The answer's head waits for the first line's answer, so that an error in the whole body before
 //! it has a status of its own. Later errors are reported in a last line without a session.

@@ -111,8 +111,8 @@ fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
     (!is_page).then(|| Problem::new(Code::of_status(status), "The request was refused."))
 }
 
-/// Returns whether an error is shown as a page. Others are problems, as everywhere: a browser sends
-/// no method but these, and a program may accept JSON only.
+/// Returns whether an error is shown as a page. All other errors are problem documents, as in the
+/// API: a browser sends only these methods, and a program may accept only JSON.
 fn wants_page(http: &HttpRequest) -> bool {
     let accepted = http.headers().get(ACCEPT);
     let accepted = accepted.and_then(|accepted| accepted.to_str().ok());

@@ -90,7 +90,7 @@ fn is_preflight(request: &HttpRequest) -> bool {
     request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns whether [`finish`] replaces the router's answer by that to a preflight request.
+/// Returns whether [`finish`] replaces the router's answer with the answer to a preflight request.
 pub(super) fn answers_preflight(request: &HttpRequest, route: Route, origins: &Origins) -> bool {
     is_preflight(request) && methods(route).is_some() && configured(request, origins).is_some()
 }

@@ -1,4 +1,4 @@
-//! The street map under a drawing: quiet areas and lines from the tiles of a local file.
+//! Draws the street map under a drawing: quiet areas and lines from the tiles of a local file.
 
 use porchlight_core::geo::{LocalFrame, Place};
 use porchlight_map::{Bounds, Kind, Placed, StreetMap};

@@ -1,4 +1,4 @@
-//! The layout of the page, and shared basic shapes.
+//! Defines the layout of the page, and shared basic shapes.
 
 use super::{Anchor, HEIGHT_PX, Ink, Pen, Picture, Pixel, Shape, WIDTH_PX};
 

@@ -1,4 +1,4 @@
-//! The legend: the meaning of the marks, and a summary of the session.
+//! Draws the legend: the meaning of the marks, and a summary of the session.
 
 use porchlight_core::path::{Track, TravelMode};
 use porchlight_schema::insight::Score;

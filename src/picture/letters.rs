@@ -1,5 +1,5 @@
-//! Letters: the outlines of Roboto (Apache-2.0), reduced to the characters that pictures use and
-//! embedded, so that the same text gives the same pixels on every computer.
+//! Draws letters from the outlines of Roboto (Apache-2.0), reduced to the characters that pictures
+//! use and embedded, so that the same text gives the same pixels on every computer.
 //!
 //! A letter is painted once as a mask of pixels and kept for the next text: most texts of a picture
 //! are those of its legend, and following their outlines takes longer than everything else.

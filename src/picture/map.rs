@@ -1,4 +1,4 @@
-//! The map: the path, its marks, and its scale.
+//! Draws the map: the path, its marks, and its scale.
 
 use porchlight_core::geo::Place;
 use porchlight_core::path::{Halt, Leg, Track, TravelMode};

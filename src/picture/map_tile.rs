@@ -1,4 +1,4 @@
-//! A square piece of the street map for the console, which shows many of them side by side.
+//! Draws a square piece of the street map for the console, which shows many of them side by side.
 
 use porchlight_core::geo::METRES_PER_DEGREE;
 use porchlight_map::{Bounds, StreetMap, TileId};

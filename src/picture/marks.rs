@@ -1,5 +1,5 @@
-//! The marks on the map, each with a distinct form, so that it needs no colour; and labels that do
-//! not overlap.
+//! Draws the marks on the map, each with a distinct form, so that it needs no colour; and labels
+//! that do not overlap.
 
 use porchlight_core::path::Halt;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};

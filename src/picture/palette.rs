@@ -1,5 +1,5 @@
-//! Indexed colour: a palette of at most 256 colours and a byte for each pixel, which is a third of
-//! the bytes of red, green and blue.
+//! Stores pixels as indexed colour: a palette of at most 256 colours and a byte for each pixel,
+//! which is a third of the bytes of red, green and blue.
 
 use std::collections::HashMap;
 

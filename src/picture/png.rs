@@ -1,4 +1,4 @@
-//! Pixels: a picture's shapes painted and written as PNG. The same picture is the same file on
+//! Paints a picture's shapes as pixels and writes them as PNG. The same picture is the same file on
 //! every computer.
 
 use tiny_skia::{

@@ -1,4 +1,4 @@
-//! The profile of the floors: height over time on foot, from the barometer.
+//! Draws the profile of the floors: height over time on foot, from the barometer.
 
 use porchlight_core::path::Track;
 use porchlight_schema::event::EventType;

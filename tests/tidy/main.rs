@@ -246,8 +246,12 @@ fn quoted_figures_match_their_source() {
     assert!(figures.len() > 10, "{figures:?}");
     let (mut quoted, mut wrong) = (0, Vec::new());
     for (path, text) in files(&["."], ".md") {
-        for (place, mark) in text.match_indices("<!--figure ") {
-            let Some((name, rest)) = text[place + mark.len()..].split_once("-->") else {
+        for (place, mark) in text.match_indices("<!--figure") {
+            let Some(rest) = text[place + mark.len()..].strip_prefix(' ') else {
+                wrong.push(format!("{path}: a marker has no space after \"figure\""));
+                continue;
+            };
+            let Some((name, rest)) = rest.split_once("-->") else {
                 continue;
             };
             let Some((value, _)) = rest.split_once("<!--/-->") else {

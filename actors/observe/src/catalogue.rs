@@ -111,7 +111,7 @@ catalogue! {
         ACTOR_REJECTED_TOTAL = Counter, Count, "porchlight_actor_rejected_total"
             ["actor": ActorKind::VALUES], "Messages that a full mailbox refused.";
         TASK_PANICS_TOTAL = Counter, Count, "porchlight_task_panics_total"
-            ["task": Task::VALUES], "Panics of the tasks that run as long as the process.";
+            ["task": Task::VALUES], "Panics of background tasks.";
     }
     "Ingest" {
         INGEST_BATCHES_TOTAL = Counter, Count, "porchlight_ingest_batches_total"

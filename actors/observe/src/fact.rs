@@ -52,7 +52,7 @@ pub enum Fact<'a> {
         /// Number of restarts within the supervision window.
         restarts: u32,
     },
-    /// A task that runs as long as the process panicked.
+    /// A background task of the process panicked.
     TaskPanicked {
         /// The task.
         task: Task,

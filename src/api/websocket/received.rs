@@ -1,4 +1,4 @@
-//! The bytes that a socket has received and not yet processed.
+//! Holds the bytes that a socket has received and not yet processed.
 
 use actix_http::ws::{Codec, Frame, ProtocolError};
 use actix_web::web::BytesMut;

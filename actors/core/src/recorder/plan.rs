@@ -1,4 +1,4 @@
-//! The steps for one push.
+//! Defines the steps for one push.
 
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;

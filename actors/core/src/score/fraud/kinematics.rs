@@ -48,6 +48,7 @@ fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         _ if far_teleports(&ctx.jumps) >= 2 => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
         _ if are_many(far_outliers) => (FAR_OUTLIERS, weights::FAR_TELEPORTS, outliers),
         0..=2 if are_many(outliers.len()) => ("outliers", weights::TELEPORTS, outliers),
+        // The name also stands for a few outliers: clients store it, so it does not change.
         0 => ("single_outlier", weights::OUTLIER, outliers),
         1 | 2 => ("teleport", weights::TELEPORT, staying),
         _ => ("teleports", weights::TELEPORTS, staying),

@@ -155,9 +155,10 @@ crate::parameters::table! {
     pub(crate) mod kinematics {
         /// The time between two jumps that are one move of a smoothed position.
         ONE_MOVE_MS: u32 = 5_000;
-        /// The number of outliers from which they are not errors of a receiver. Judgement.
+        /// The minimum number of outliers that errors of a receiver do not explain. Judgement.
         OUTLIERS: usize = 10;
-        /// The minimum share of these outliers in all fixes: one in this number. Judgement.
+        /// Divisor of the number of fixes: the outliers must be at least one in this many.
+        /// Judgement.
         OUTLIERS_PER_FIXES: usize = 10;
         /// The minimum number of fixes of constant altitude and accuracy.
         CONSTANT_FIXES: usize = 60;

@@ -34,13 +34,14 @@ crate::parameters::table! {
         /// genuine traces show one (measured on the recordings of Falcon and Schulzrinne, 2018;
         /// ungated speed rules: 57 to 65 %).
         TELEPORT: f64 = 2.5;
-        /// Three or more jumps that stay.
+        /// Three or more jumps that stay, or many that do not.
         TELEPORTS: f64 = 3.5;
         /// Two or more jumps of a kilometre between positions that claim 15 m or better, as of a
         /// false position that is switched on and off. Alone it may reach 0.5. A single one may be
-        /// a receiver that was wrong at first. Judgement.
+        /// a receiver that was wrong at first. Also for many such jumps after which the position
+        /// returns. Judgement.
         FAR_TELEPORTS: f64 = 5.2;
-        /// A single distant fix, followed by a return: phones do that.
+        /// A few distant fixes, each followed by a return: phones do that.
         OUTLIER: f64 = 0.3;
         /// A path on foot without noise and at constant speed. Judgement; road snapping does it in
         /// vehicles.
