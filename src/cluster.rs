@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod driver;
+mod failed_reads;
 pub mod node;
 pub mod secret;
 pub mod server;

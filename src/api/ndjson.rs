@@ -415,7 +415,7 @@ impl Gateway {
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             self.faulty_lines += 1;
             if self.faulty_lines == NDJSON_FAULTY_LINES_MAX {
-                let detail = "The body has too many faulty lines.";
+                let detail = "The body has too many lines that are refused for their content.";
                 self.end_early(Problem::new(Code::BodyTooLarge, detail));
             }
         }

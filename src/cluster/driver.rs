@@ -12,9 +12,9 @@ use porchlight_core::ownership::{
     NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
 };
 use porchlight_core::session::reconcile::reconciles_all;
+use porchlight_observe::Task;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_observe::restarts::{Restarts, run_thread};
-use porchlight_observe::{Task, chain};
 use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};

@@ -17,6 +17,13 @@ pub(super) const CSRF_FIELD: &str = "word";
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
+    /// Returns a form with these fields.
+    #[cfg(test)]
+    pub(super) fn of(fields: &[(&str, &str)]) -> Self {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        Self(fields.iter().map(owned).collect())
+    }
+
     /// Returns a field, or an empty string if it is missing.
     pub(super) fn get(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| field == name);

@@ -167,6 +167,10 @@ mod tests {
         );
         drop(token);
         assert!(read(&folder).unwrap().is_none());
+        for damaged in ["", "{"] {
+            fs::write(folder.join(FILE_NAME), damaged).unwrap();
+            assert!(read(&folder).unwrap().is_none(), "after a power cut");
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 }

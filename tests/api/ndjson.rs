@@ -344,7 +344,7 @@ async fn a_request_with_too_many_faulty_lines_ends() {
     let good = line(&session.id, 0);
     let unknown = line("ses_01m7w9gsx00000002yxq0dxjqy", 0);
     let others = NDJSON_FAULTY_LINES_MAX - 1;
-    // Accepted lines do not count, and the last of the faulty lines ends the request.
+    // Accepted lines do not count, and the last of the refused lines ends the request.
     let body = [good.repeat(10), unknown, "x\n".repeat(1_000_000), good].concat();
     let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
     let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");

@@ -169,3 +169,39 @@ pub(super) fn new_request(frame: &Frame<'_>, entered: &Entered) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_courier_keeps_its_spaces_and_that_of_a_session_does_not() {
+        let session = "ses_01m7w9gsx00000002yxq0dxjqy";
+        let pasted = format!(" {session} ");
+        for (kind, entered, expected) in [
+            ("externalRiderId", "rider-7 ", "rider-7 "),
+            ("sessionId", pasted.as_str(), session),
+        ] {
+            let form = Form::of(&[
+                ("requestId", "r1"),
+                ("type", "erasure"),
+                ("kind", kind),
+                ("subject", entered),
+                ("confirm", entered),
+            ]);
+            let entered = Entered::of(&form);
+            assert!(
+                entered.is_confirmed(&form) && entered.request().is_ok(),
+                "{kind}"
+            );
+            assert_eq!(entered.subject, expected);
+        }
+        let blank = [
+            ("requestId", "r1"),
+            ("type", "erasure"),
+            ("kind", "externalRiderId"),
+            ("subject", "  "),
+        ];
+        assert!(Entered::of(&Form::of(&blank)).request().is_err());
+    }
+}
