@@ -51,19 +51,21 @@ async fn a_fault_is_reported_before_the_restriction() {
     server.stop().await;
 }
 
+/// Starts a session of the courier `rider-1` under an idempotency key.
+async fn start(server: &Server, idempotency_key: &str) -> Answer {
+    let request = server.request(Method::POST, "/v1/sessions/start");
+    let request = request
+        .header("Service-Key", &server.keys.client)
+        .header("Content-Type", "application/json")
+        .header("Idempotency-Key", idempotency_key);
+    Answer::of(request.body(start_body().to_string())).await
+}
+
 #[actix::test]
 async fn an_erasure_covers_a_session_of_a_clock_that_was_ahead() {
     let server = server(0).await;
-    let start = async |idempotency: &str| {
-        let request = server.request(Method::POST, "/v1/sessions/start");
-        let request = request
-            .header("Service-Key", &server.keys.client)
-            .header("Content-Type", "application/json")
-            .header("Idempotency-Key", idempotency);
-        Answer::of(request.body(start_body().to_string())).await
-    };
     server.clock.step_min(10);
-    let first = start("once").await;
+    let first = start(&server, "once").await;
     assert_eq!(first.status, 201);
     server.clock.step_min(-10);
     let mut erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
@@ -74,27 +76,22 @@ async fn an_erasure_covers_a_session_of_a_clock_that_was_ahead() {
     let gone = server.get(&path, &server.keys.secret).await;
     gone.assert_problem(404, "session_not_found");
     // Neither a new start nor the repetition of an erased one begins a session.
-    start("twice").await.assert_problem(403, "suppressed");
-    start("once").await.assert_problem(403, "suppressed");
+    for key in ["twice", "once"] {
+        let refused = start(&server, key).await;
+        refused.assert_problem(403, "suppressed");
+    }
     server.stop().await;
 }
 
 #[actix::test]
 async fn a_repeated_start_of_a_restricted_and_suppressed_courier_is_refused() {
     let server = server(0).await;
-    let start = async || {
-        let request = server.request(Method::POST, "/v1/sessions/start");
-        let request = request
-            .header("Service-Key", &server.keys.client)
-            .header("Content-Type", "application/json")
-            .header("Idempotency-Key", "once");
-        Answer::of(request.body(start_body().to_string())).await
-    };
-    assert_eq!(start().await.status, 201);
+    assert_eq!(start(&server, "once").await.status, 201);
     let mut restriction = body("r1", "restriction", json!({ "externalRiderId": "rider-1" }));
     restriction["suppress"] = true.into();
     perform(&server, &restriction).await;
-    start().await.assert_problem(403, "suppressed");
+    let repeated = start(&server, "once").await;
+    repeated.assert_problem(403, "suppressed");
     server.stop().await;
 }
 
