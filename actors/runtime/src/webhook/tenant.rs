@@ -93,11 +93,10 @@ impl TenantWebhooks<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn delivery(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        let Some(mut detail) = self.outbox().delivery(self.tenant, id).await? else {
+        let Some(detail) = self.delivery_to_access(id).await? else {
             return Ok(None);
         };
         let is_hidden = self.hides(detail.row.queued.session_id).await;
-        show_sent_body(&mut detail);
         Ok((!is_hidden).then_some(detail))
     }
 
