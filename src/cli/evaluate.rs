@@ -34,16 +34,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     simulated: Option<u32>,
     /// Draw simulated deliveries from the parameter ranges held out from tuning.
-    #[arg(long)]
+    #[arg(long, requires = "simulated")]
     held_out: bool,
     /// Evaluate only recordings whose names start with this prefix.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", requires = "folder")]
     prefix: String,
     /// Also evaluate each recording with all its times moved by 250, 500 and 750 ms, and report the
     /// mean and the range of the figures.
-    #[arg(long)]
+    #[arg(long, requires = "folder")]
     phases: bool,
-    /// Print JSON instead of a table.
+    /// Print one JSON object with the members `recordings` and `simulated` instead of tables.
     #[arg(long)]
     json: bool,
     /// Write a page that shows labels and detections of each recording above its signals.
@@ -151,42 +151,30 @@ impl Report {
     }
 }
 
+/// The results of one run of the command.
+#[derive(Debug, Serialize)]
+struct Results {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recordings: Option<Recordings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated: Option<simulated::Simulated>,
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut page = page::Page::default();
+    let mut results = Results {
+        recordings: None,
+        simulated: None,
+    };
     if let Some(folder) = &arguments.folder {
-        let later_ms = PHASES_MS
-            .get(1..)
-            .filter(|_| arguments.phases)
-            .unwrap_or_default();
-        let mut report = Recordings {
-            left_out_later: later_ms.iter().map(|_| Report::default()).collect(),
-            ..Recordings::default()
-        };
         let names = names(folder, &arguments.prefix)?;
-        for name in &names {
-            let recording = read(folder, name).with_context(|| name.clone())?;
-            let run = Run::of(&recording).with_context(|| name.clone())?;
-            report.plain.add(&run);
-            if arguments.html.is_some() {
-                page.add(&run.drawn());
-            }
-            let mut unseen = recording;
-            unseen.context.models = Models::without_source_of(name).unwrap_or_default();
-            unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
-            let run = Run::of(&unseen).with_context(|| name.clone())?;
-            report.left_out.add(&run);
-            for (&by_ms, report) in later_ms.iter().zip(&mut report.left_out_later) {
-                let later = unseen.later(by_ms).with_context(|| name.clone())?;
-                report.add(&Run::of(&later).with_context(|| name.clone())?);
-            }
-        }
-        if arguments.json {
-            say!("{}", serde_json::to_string_pretty(&report)?)?;
-        } else {
+        let report = evaluate(folder, &names, arguments, &mut page)?;
+        if !arguments.json {
             let recordings = super::counted(names.len() as u64, "recording");
             say!("{recordings}\n\n{}", report.text())?;
         }
         page.table("Recordings", &report.text());
+        results.recordings = Some(report);
     }
     if let Some(per_kind) = arguments.simulated {
         let set = if arguments.held_out {
@@ -196,20 +184,57 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let drawn = arguments.html.is_some().then_some(&mut page);
         let report = simulated::run(per_kind, set, drawn)?;
-        if arguments.json {
-            say!("{}", serde_json::to_string_pretty(&report)?)?;
-        } else {
+        if !arguments.json {
             say!(
                 "{per_kind} simulated deliveries of each kind\n\n{}",
                 report.text()
             )?;
         }
         page.table("Simulated deliveries", &report.text());
+        results.simulated = Some(report);
+    }
+    if arguments.json {
+        say!("{}", serde_json::to_string_pretty(&results)?)?;
     }
     if let Some(file) = &arguments.html {
         std::fs::write(file, page.html()).with_context(|| file.display().to_string())?;
     }
     Ok(())
+}
+
+/// Runs all recordings of a folder, and draws them on the page if one is written.
+fn evaluate(
+    folder: &Path,
+    names: &[String],
+    arguments: &Arguments,
+    page: &mut page::Page,
+) -> anyhow::Result<Recordings> {
+    let later_ms = PHASES_MS
+        .get(1..)
+        .filter(|_| arguments.phases)
+        .unwrap_or_default();
+    let mut report = Recordings {
+        left_out_later: later_ms.iter().map(|_| Report::default()).collect(),
+        ..Recordings::default()
+    };
+    for name in names {
+        let recording = read(folder, name).with_context(|| name.clone())?;
+        let run = Run::of(&recording).with_context(|| name.clone())?;
+        report.plain.add(&run);
+        if arguments.html.is_some() {
+            page.add(&run.drawn());
+        }
+        let mut unseen = recording;
+        unseen.context.models = Models::without_source_of(name).unwrap_or_default();
+        unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
+        let run = Run::of(&unseen).with_context(|| name.clone())?;
+        report.left_out.add(&run);
+        for (&by_ms, report) in later_ms.iter().zip(&mut report.left_out_later) {
+            let later = unseen.later(by_ms).with_context(|| name.clone())?;
+            report.add(&Run::of(&later).with_context(|| name.clone())?);
+        }
+    }
+    Ok(report)
 }
 
 fn names(folder: &Path, prefix: &str) -> anyhow::Result<Vec<String>> {
@@ -242,4 +267,42 @@ fn read(folder: &Path, name: &str) -> anyhow::Result<Recording> {
         &labels,
         lines.split(|&byte| byte == b'\n'),
     )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        evaluate: Arguments,
+    }
+
+    fn is_accepted(line: &[&str]) -> bool {
+        Command::try_parse_from([&["evaluate"], line].concat()).is_ok()
+    }
+
+    #[test]
+    fn an_option_without_the_data_that_it_concerns_is_refused() {
+        assert!(is_accepted(&["folder", "--phases", "--prefix", "har_"]));
+        assert!(is_accepted(&["--simulated", "3", "--held-out"]));
+        assert!(!is_accepted(&["folder", "--held-out"]));
+        assert!(!is_accepted(&["--simulated", "3", "--phases"]));
+        assert!(!is_accepted(&["--simulated", "3", "--prefix", "har_"]));
+    }
+
+    /// A program that reads the output gets one document, with one member for each kind of data.
+    #[test]
+    fn the_results_are_one_object() {
+        let results = Results {
+            recordings: Some(Recordings::default()),
+            simulated: None,
+        };
+        let value = serde_json::to_value(results).unwrap();
+        let members: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(members, ["recordings"]);
+    }
 }

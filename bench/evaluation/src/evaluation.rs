@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::labels::{Detected, Labels};
 use crate::matching;
-use crate::tally::Tally;
+use crate::span::Ends;
+use crate::tally::{Tally, add_counts};
 
 /// The counts over recordings, by event type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -40,7 +41,7 @@ impl Evaluation {
 /// Adds one type of one recording.
 fn add_one(tally: &mut Tally, event_type: EventType, labels: &Labels, detected: &[Detected]) {
     let before = tally.counts();
-    matching::add(tally, event_type, labels, detected);
+    matching::add(tally, event_type, labels, detected, Ends::AsLabelled);
     let mut own = tally.counts();
     for (count, before) in own.iter_mut().zip(before) {
         *count -= before;
@@ -48,4 +49,13 @@ fn add_one(tally: &mut Tally, event_type: EventType, labels: &Labels, detected: 
     if own.iter().any(|&count| count > 0) {
         tally.by_recording.push(own);
     }
+    let mut tolerant = Tally::default();
+    matching::add(
+        &mut tolerant,
+        event_type,
+        labels,
+        detected,
+        Ends::WithinTolerance,
+    );
+    add_counts(&mut tally.within_tolerance, tolerant.counts());
 }

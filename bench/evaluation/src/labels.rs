@@ -67,6 +67,9 @@ pub struct Segment {
     pub t_start: f64,
     /// The end, seconds. `None` or equal to the start for an instant.
     pub t_end: Option<f64>,
+    /// The tolerance of the start and the end that the source states, seconds.
+    #[serde(default)]
+    pub tolerance_sec: f64,
     /// Additional attributes of the label.
     #[serde(default)]
     pub metadata: SegmentMetadata,

@@ -9,6 +9,7 @@ mod phase;
 mod quantile;
 mod recording;
 mod seconds;
+mod span;
 mod table;
 mod tally;
 

@@ -3,30 +3,8 @@
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
 use crate::labels::{Detected, Labels, Segment};
+use crate::span::{Ends, Span, stretch_of};
 use crate::tally::Tally;
-
-/// A period of time, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Span {
-    from: f64,
-    to: f64,
-}
-
-impl Span {
-    fn length(self) -> f64 {
-        (self.to - self.from).max(0.0)
-    }
-
-    fn common(self, other: Self) -> f64 {
-        (self.to.min(other.to) - self.from.max(other.from)).max(0.0)
-    }
-
-    fn iou(self, other: Self) -> f64 {
-        let common = self.common(other);
-        let union = self.length() + other.length() - common;
-        if union > 0.0 { common / union } else { 0.0 }
-    }
-}
 
 /// The tolerance for instants and gates, in seconds.
 const INSTANT_SEC: f64 = 5.0;
@@ -118,6 +96,7 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
             && last.metadata.direction == segment.metadata.direction
         {
             last.t_end = segment.t_end;
+            last.tolerance_sec = last.tolerance_sec.max(segment.tolerance_sec);
             last.metadata.floors = last
                 .metadata
                 .floors
@@ -149,11 +128,12 @@ fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
 }
 
 /// Counts one type of one recording.
-pub(super) fn add(
+pub(crate) fn add(
     tally: &mut Tally,
     event_type: EventType,
     labels: &Labels,
     detected: &[Detected],
+    ends: Ends,
 ) {
     let segments = labels_of(event_type, labels);
     let is_complete = labels.complete.contains(&event_type);
@@ -166,13 +146,13 @@ pub(super) fn add(
                 .map(move |stretch| (stretch, one))
         })
         .collect();
-    let pairs = matched(event_type, &segments, &own);
+    let pairs = matched(event_type, &segments, &own, ends);
     for (place, segment) in segments.iter().enumerate() {
         let found = pairs
             .iter()
             .find(|pair| pair.0 == place)
             .and_then(|pair| own.get(pair.1));
-        if found.is_none() && !is_decidable(segment, labels) {
+        if !is_decidable(segment, labels) {
             tally.not_decidable += 1;
             continue;
         }
@@ -199,9 +179,12 @@ pub(super) fn add(
             .iter()
             .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
-        let is_right = pairs.iter().any(|pair| pair.1 == place);
+        let pair = pairs.iter().find(|pair| pair.1 == place);
+        let label = pair.and_then(|pair| segments.get(pair.0));
+        let is_open = label.is_some_and(|label| !is_decidable(label, labels));
+        let is_right = label.is_some() && !is_open;
         let is_apart = |label: &Span| own.common(*label) > 0.5 * own.length();
-        if !is_right && silent.iter().any(is_apart) {
+        if is_open || (!is_right && silent.iter().any(is_apart)) {
             tally.detections_apart += u32::from(is_complete);
         } else if is_complete && (is_right || !is_boundary_error(*own, one)) {
             tally.detections += 1;
@@ -259,12 +242,12 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
             }
             own.extend(pieces.into_iter().map(|piece| (piece, one)));
         }
-        let pairs = matched(event_type, &segments, &own);
+        let pairs = matched(event_type, &segments, &own, Ends::AsLabelled);
         for (place, segment) in segments.iter().enumerate() {
             let verdict = match pairs.iter().any(|pair| pair.0 == place) {
+                _ if !is_decidable(segment, labels) => Verdict::Open,
                 true => Verdict::Right,
-                false if is_decidable(segment, labels) => Verdict::Wrong,
-                false => Verdict::Open,
+                false => Verdict::Wrong,
             };
             let stretch = stretch_of(segment);
             judged.push(Judged {
@@ -312,28 +295,22 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
     judged
 }
 
-fn stretch_of(segment: &Segment) -> Span {
-    Span {
-        from: segment.t_start,
-        to: segment.t_end.unwrap_or(segment.t_start),
-    }
-}
-
 /// Returns pairs of label and detection, best first, each used once.
 fn matched(
     event_type: EventType,
     segments: &[Segment],
     own: &[(Span, &Detected)],
+    ends: Ends,
 ) -> Vec<(usize, usize)> {
     let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
     for (label, segment) in segments.iter().enumerate() {
-        let truth = stretch_of(segment);
         for (detection, (own, _)) in own.iter().enumerate() {
+            let truth = ends.stretch(segment, *own);
             let quality = if is_instant(event_type) {
                 let off = (own.from - truth.from).abs();
                 (off <= INSTANT_SEC).then(|| 1.0 - off / (2.0 * INSTANT_SEC))
             } else {
-                Some(own.iou(truth)).filter(|&iou| iou >= needed_iou(truth))
+                Some(own.iou(truth)).filter(|&iou| iou >= needed_iou(stretch_of(segment)))
             };
             candidates.extend(quality.map(|quality| (quality, label, detection)));
         }
@@ -413,8 +390,43 @@ mod tests {
         let mut labels: Labels = serde_json::from_value(labels).unwrap();
         labels.silences = silences.to_vec();
         let mut tally = Tally::default();
-        add(&mut tally, EventType::Driving, &labels, detected);
+        add(
+            &mut tally,
+            EventType::Driving,
+            &labels,
+            detected,
+            Ends::AsLabelled,
+        );
         tally
+    }
+
+    /// The source of a drive of 200 s knows its times to `tolerance_sec`.
+    fn found_within(tolerance_sec: f64, detected: &[Detected]) -> (u32, u32) {
+        let labels = serde_json::json!({
+            "streams": { "location": {} },
+            "complete": ["DRIVING"],
+            "segments": [{ "type": "DRIVING", "tStart": 100.0, "tEnd": 300.0, "toleranceSec": tolerance_sec }],
+        });
+        let labels: Labels = serde_json::from_value(labels).unwrap();
+        let mut tally = Tally::default();
+        let ends = Ends::WithinTolerance;
+        add(&mut tally, EventType::Driving, &labels, detected, ends);
+        (tally.found, tally.detections)
+    }
+
+    /// A detection of 90 s covers 45 % of the label. It matches if the label may begin 20 s later.
+    #[test]
+    fn the_ends_of_a_label_move_within_its_tolerance() {
+        assert_eq!(found_within(0.0, &[drive(210, 300)]), (0, 1));
+        assert_eq!(found_within(10.0, &[drive(210, 300)]), (0, 1));
+        assert_eq!(found_within(20.0, &[drive(210, 300)]), (1, 1));
+    }
+
+    /// However large the tolerance, half of the label stays where it is.
+    #[test]
+    fn a_large_tolerance_does_not_match_a_detection_elsewhere() {
+        assert_eq!(found_within(600.0, &[drive(300, 380)]), (0, 1));
+        assert_eq!(found_within(600.0, &[drive(180, 225)]), (0, 1));
     }
 
     /// Silences cut a drive of 200 s into pieces of 80 s at most, so no event can match it.
@@ -430,6 +442,29 @@ mod tests {
             tally.reliability(0.8..1.0).map(|one| (one.1, one.2)),
             Some((0.0, 1))
         );
+    }
+
+    /// A stay of 7 s is shorter than an event. Neither the label nor its detection counts.
+    #[test]
+    fn a_label_that_the_streams_cannot_show_does_not_count_even_if_it_is_found() {
+        let labels = serde_json::json!({
+            "streams": { "imu": {} },
+            "complete": ["STOPPED"],
+            "segments": [{ "type": "STOPPED", "tStart": 100.0, "tEnd": 107.0 }],
+        });
+        let labels: Labels = serde_json::from_value(labels).unwrap();
+        let mut stay = drive(100, 107);
+        stay.event.event_type = EventType::Stopped;
+        let mut tally = Tally::default();
+        add(
+            &mut tally,
+            EventType::Stopped,
+            &labels,
+            &[stay],
+            Ends::AsLabelled,
+        );
+        assert_eq!((tally.labels, tally.found, tally.not_decidable), (0, 0, 1));
+        assert_eq!((tally.detections, tally.detections_apart), (0, 1));
     }
 
     /// A silence at the end leaves most of the drive, so missing it is an error.

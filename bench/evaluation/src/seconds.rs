@@ -9,11 +9,12 @@ use serde::Serialize;
 use crate::interval::interval;
 use crate::labels::{Detected, Labels};
 use crate::matching::STOPPED_SEC;
+use crate::span::{Ends, Span, stretch_of, tolerance_sec};
 use porchlight_core::window::{WINDOW_MS, Window};
 
 /// The ends of labels are not exact to the second: seconds closer to an end than this are not
 /// counted.
-const MARGIN_MS: f64 = 1_000.0;
+const MARGIN_SEC: f64 = 1.0;
 /// A phone at rest counts as handled if the spread of its acceleration exceeds this, m/s²: hands
 /// that only hold a phone stay below.
 const HANDLED_MPS2: f32 = 0.3;
@@ -72,29 +73,22 @@ impl SecondCounts {
 #[serde(transparent)]
 pub struct Seconds {
     by_family: BTreeMap<String, Vec<SecondCounts>>,
+    /// The counts of each recording without the seconds within the tolerance of a label's end.
+    #[serde(skip)]
+    outside_tolerance: Vec<SecondCounts>,
 }
 
 impl Seconds {
     /// Adds one recording to its family, which is the part of its name before the first underscore.
     pub fn add(&mut self, name: &str, labels: &Labels, detected: &[Detected], windows: &[Window]) {
         let family = name.split('_').next().unwrap_or(name).to_owned();
-        let mut counts = SecondCounts::default();
-        let measured = windows.iter().filter(|window| window.motion.is_some());
-        for window in measured {
-            let Some(truth) = truth_of(labels, window.t_ms) else {
-                continue;
-            };
-            let is_right = type_at(detected, window.t_ms + WINDOW_MS / 2) == Some(truth);
-            let spread_mps2 = window.motion.map_or(0.0, |motion| motion.accel_std);
-            let share = match truth {
-                EventType::Walking => &mut counts.walking,
-                _ if spread_mps2 > HANDLED_MPS2 => &mut counts.handled,
-                _ => &mut counts.calm,
-            };
-            share.count(is_right);
-        }
+        let counts = counts_of(labels, detected, windows, Ends::AsLabelled);
         if counts.all().all > 0 {
             self.by_family.entry(family).or_default().push(counts);
+        }
+        let counts = counts_of(labels, detected, windows, Ends::WithinTolerance);
+        if counts.all().all > 0 {
+            self.outside_tolerance.push(counts);
         }
     }
 
@@ -119,8 +113,34 @@ impl Seconds {
             line(&mut out, family, counts);
         }
         line(&mut out, "all", &all);
+        line(&mut out, "outside tolerance", &self.outside_tolerance);
         out
     }
+}
+
+/// Returns the counts of the labelled seconds of one recording.
+fn counts_of(
+    labels: &Labels,
+    detected: &[Detected],
+    windows: &[Window],
+    ends: Ends,
+) -> SecondCounts {
+    let mut counts = SecondCounts::default();
+    let measured = windows.iter().filter(|window| window.motion.is_some());
+    for window in measured {
+        let Some(truth) = truth_of(labels, window.t_ms, ends) else {
+            continue;
+        };
+        let is_right = type_at(detected, window.t_ms + WINDOW_MS / 2) == Some(truth);
+        let spread_mps2 = window.motion.map_or(0.0, |motion| motion.accel_std);
+        let share = match truth {
+            EventType::Walking => &mut counts.walking,
+            _ if spread_mps2 > HANDLED_MPS2 => &mut counts.handled,
+            _ => &mut counts.calm,
+        };
+        share.count(is_right);
+    }
+    counts
 }
 
 fn total_of<'c>(counts: impl Iterator<Item = &'c SecondCounts>) -> SecondCounts {
@@ -156,18 +176,24 @@ fn line(out: &mut String, family: &str, counts: &[SecondCounts]) {
     out.push('\n');
 }
 
-/// Returns the label of a second.
-fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
-    let (from_ms, to_ms) = (f64::from(t_ms), f64::from(t_ms + WINDOW_MS));
+/// Returns the label of a second, unless the second is near an end of the label.
+fn truth_of(labels: &Labels, t_ms: u32, ends: Ends) -> Option<EventType> {
+    let second = Span {
+        from: f64::from(t_ms) / 1_000.0,
+        to: f64::from(t_ms + WINDOW_MS) / 1_000.0,
+    };
     let segment = labels.segments.iter().find(|segment| {
-        let start_ms = segment.t_start * 1_000.0;
-        let end_ms = segment.t_end.map_or(start_ms, |t_end| t_end * 1_000.0);
+        let label = stretch_of(segment);
         let counts = match segment.event_type {
             EventType::Walking => true,
-            EventType::Stopped => end_ms - start_ms >= STOPPED_SEC * 1_000.0,
+            EventType::Stopped => label.length() >= STOPPED_SEC,
             _ => false,
         };
-        counts && start_ms + MARGIN_MS <= from_ms && to_ms + MARGIN_MS <= end_ms
+        let margin_sec = match ends {
+            Ends::AsLabelled => MARGIN_SEC,
+            Ends::WithinTolerance => tolerance_sec(segment).max(MARGIN_SEC),
+        };
+        counts && label.from + margin_sec <= second.from && second.to + margin_sec <= label.to
     })?;
     Some(segment.event_type)
 }

@@ -16,7 +16,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
-        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
+        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>6} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
         "type",
         "labels",
         "n.d.",
@@ -26,6 +26,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         "rec",
         "F1",
         "F1 95 %",
+        "F1 tol",
         "frag",
         "merg",
         "bound. s",
@@ -63,7 +64,7 @@ fn tally_line(out: &mut String, name: &str, tally: &Tally) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
+        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>6} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
         name,
         tally.labels,
         tally.not_decidable,
@@ -76,6 +77,7 @@ fn tally_line(out: &mut String, name: &str, tally: &Tally) {
             || "-".to_owned(),
             |(low, high)| format!("{low:.3}-{high:.3}")
         ),
+        number(tally.f1_within_tolerance(), 3),
         tally.fragments,
         tally.merges,
         pair(&tally.boundary_errors_sec),

@@ -36,6 +36,9 @@ pub struct Tally {
     pub directions: (u32, u32),
     /// The confidence of each detection, and whether it was correct.
     pub confidences: Vec<(f64, bool)>,
+    /// The labels, found labels, found labels where complete, and detections if the ends of labels
+    /// may move within their tolerance.
+    pub within_tolerance: [u32; 4],
     /// The labels, found labels, found labels where complete, and detections of each recording that
     /// has any.
     pub by_recording: Vec<[u32; 4]>,
@@ -71,14 +74,11 @@ impl Tally {
     #[must_use]
     pub fn f1_interval(&self) -> Option<(f64, f64)> {
         interval(&self.by_recording, |drawn| {
-            let mut sum = Self::default();
-            for [labels, found, found_where_complete, detections] in drawn {
-                sum.labels += labels;
-                sum.found += found;
-                sum.found_where_complete += found_where_complete;
-                sum.detections += detections;
+            let mut sum = [0; 4];
+            for counts in drawn {
+                add_counts(&mut sum, *counts);
             }
-            sum.f1()
+            f1_of(sum)
         })
     }
 
@@ -97,12 +97,13 @@ impl Tally {
     /// Returns the harmonic mean of precision and recall.
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
-        let (precision, recall) = (self.precision()?, self.recall()?);
-        Some(if precision + recall > 0.0 {
-            2.0 * precision * recall / (precision + recall)
-        } else {
-            0.0
-        })
+        f1_of(self.counts())
+    }
+
+    /// Returns [`Tally::f1`] if the ends of labels may move within their tolerance.
+    #[must_use]
+    pub fn f1_within_tolerance(&self) -> Option<f64> {
+        f1_of(self.within_tolerance)
     }
 
     /// Returns the expected calibration error: the mean distance between confidence and share of
@@ -122,4 +123,23 @@ impl Tally {
         let off: f64 = bins.iter().map(|(sum, right, _)| (sum - right).abs()).sum();
         (count > 0.0).then(|| off / count)
     }
+}
+
+/// Adds the counts of one recording to a sum.
+pub(crate) fn add_counts(sum: &mut [u32; 4], counts: [u32; 4]) {
+    for (sum, count) in sum.iter_mut().zip(counts) {
+        *sum += count;
+    }
+}
+
+/// Returns the harmonic mean of precision and recall for labels, found labels, found labels where
+/// complete, and detections.
+fn f1_of([labels, found, found_where_complete, detections]: [u32; 4]) -> Option<f64> {
+    let precision = share(found_where_complete, detections)?;
+    let recall = share(found, labels)?;
+    Some(if precision + recall > 0.0 {
+        2.0 * precision * recall / (precision + recall)
+    } else {
+        0.0
+    })
 }
