@@ -22,6 +22,7 @@ use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::State;
+use porchlight_http::open_files;
 use porchlight_http::serve::Connections;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
@@ -80,6 +81,7 @@ pub fn run(
     ready: impl FnOnce(&BoundAddresses),
 ) -> anyhow::Result<()> {
     logging.start(&config)?;
+    open_files::raise_limit();
     let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
     let configuration = logging.configuration().to_owned();
     actix_rt::System::new().block_on(async move {

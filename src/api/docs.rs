@@ -13,6 +13,7 @@ use actix_web::http::header::{
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, Resource};
 use porchlight_http::route::{at, get};
+use porchlight_http::sliced::Sliced;
 use porchlight_observe::http::Route;
 
 use super::openapi;
@@ -59,7 +60,7 @@ async fn answer(media_type: &'static str, body: Bytes) -> HttpResponse {
             HeaderName::from_static("referrer-policy"),
             HeaderValue::from_static("no-referrer"),
         ))
-        .body(body)
+        .body(Sliced::new(body))
 }
 
 #[cfg(test)]

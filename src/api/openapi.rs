@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use porchlight_http::etag::conditional;
+use porchlight_http::sliced::Sliced;
 use porchlight_observe::http::Route;
 use serde_json::Value;
 
@@ -58,7 +59,7 @@ async fn serve(request: HttpRequest) -> HttpResponse {
     }
     response
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
-        .body(text())
+        .body(Sliced::new(text()))
 }
 
 /// Returns the document as indented JSON with a final line break, written once.

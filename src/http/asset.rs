@@ -7,6 +7,8 @@ use actix_web::web::Bytes;
 use porchlight_schema::hex;
 use sha2::{Digest, Sha256};
 
+use super::sliced::Sliced;
+
 /// A static file that is embedded in the binary.
 #[derive(Debug)]
 pub struct Asset {
@@ -42,6 +44,6 @@ impl Asset {
             .insert_header((CONTENT_TYPE, self.media))
             .insert_header((CACHE_CONTROL, "public, max-age=31536000, immutable"))
             .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
-            .body(Bytes::from_static(self.bytes))
+            .body(Sliced::new(Bytes::from_static(self.bytes)))
     }
 }

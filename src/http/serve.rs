@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::expect;
 use super::middleware;
+use super::open_files;
 use super::problem::Problem;
 use super::route;
 use super::state::State;
@@ -33,8 +34,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of new connections that wait in the kernel until they are accepted.
 const CONNECTIONS_QUEUED_MAX: i32 = 2_048;
-/// The maximum number of connections per worker.
-const WORKER_CONNECTIONS_MAX: usize = 20_000;
 /// The maximum time for requests in flight when a listener stops.
 pub const STOP_TIMEOUT_SEC: u64 = 10;
 /// The interval at which a stopping listener checks for open connections.
@@ -107,9 +106,10 @@ pub fn listen(
     let address = listener.local_addr()?;
     let builder = Server::build();
     let stopping = builder.graceful_shutdown_signal();
+    let workers = workers.max(1);
     let server = builder
-        .workers(workers.max(1))
-        .max_concurrent_connections(WORKER_CONNECTIONS_MAX)
+        .workers(workers)
+        .max_concurrent_connections(open_files::worker_connections_max(workers))
         .shutdown_timeout(STOP_TIMEOUT_SEC)
         .disable_signals()
         .listen("public", listener, move || {
