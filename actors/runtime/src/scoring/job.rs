@@ -20,6 +20,7 @@ use porchlight_ports::{
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::DroppedSamples;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
 
 use super::IsErased;
 use super::knowledge::{self, Learned, Recalled};
@@ -87,6 +88,7 @@ pub(super) async fn commit_failed(
             stored.as_ref().map(|stored| &stored.record),
             None,
             None,
+            shown_at(&start, &end),
             clock.now(),
         ),
         covered,
@@ -98,6 +100,11 @@ pub(super) async fn commit_failed(
     };
     commit(store, &start, insight, Vec::new()).await?;
     Ok(Some(start.tenant))
+}
+
+/// Returns the latest `updatedAt` that an ended session without an insight may have shown.
+fn shown_at(start: &SessionStart, end: &SessionEnd) -> TimestampMs {
+    start.created_at.max(end.completed_at)
 }
 
 /// Returns the data that an insight of the session must cover now, or nothing if the data cannot be
@@ -317,16 +324,17 @@ pub(super) async fn score(
         .await?;
     let Outdated {
         start,
+        end,
         stored,
         pod,
         covered,
-        ..
     } = session;
     let insight = StoredInsight {
         record: insight_revision::next(
             stored.as_ref().map(|stored| &stored.record),
             scored.map(|scored| scored.score),
             pod.map(|pod| pod.pod),
+            shown_at(&start, &end),
             surroundings.clock.now(),
         ),
         covered,
