@@ -225,24 +225,28 @@ async fn take(
     }
 }
 
-/// Returns the problem of a payload that cannot be read. A missing field is named by its place: in
-/// the query of a request that has one, and otherwise in the body.
+/// The form of the time of a push.
+const TIME_FORM: &str = "must be a time in seconds or milliseconds since 1970, or ISO 8601";
+
+/// Returns the problem of a payload that cannot be read. A missing field, and a time that cannot be
+/// used, are named by their place: in the query of a request that has one, and otherwise in the
+/// body.
 fn refused(call: &RequestContext, error: PayloadError) -> Problem {
     let sentence = format!("The request does not have the format of the app: {error}.");
-    let missing = match error {
+    let (field, detail) = match error {
         PayloadError::Malformed(_) => return Problem::new(Code::MalformedBody, sentence),
         PayloadError::TooManyValues => return Problem::new(Code::TooManySamples, sentence),
-        PayloadError::Missing(missing) => missing,
+        PayloadError::Missing(field) => (field, format!("{field} is required")),
+        PayloadError::InvalidTime(field) => (field, TIME_FORM.to_owned()),
     };
-    let detail = format!("{missing} is required");
     let fault = if !call.http.query_string().is_empty() {
         Fault::Parameter {
-            parameter: missing.into(),
+            parameter: field.into(),
             detail,
         }
     } else {
-        let pointer = match missing {
-            "locations" | "timestamp" | "tst" => format!("/{missing}"),
+        let pointer = match field {
+            "locations" | "timestamp" | "tst" => format!("/{field}"),
             _ => String::new(),
         };
         Fault::Field { pointer, detail }

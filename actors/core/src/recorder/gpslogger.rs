@@ -33,9 +33,11 @@ pub fn read(payload: &[u8], fields: &Fields) -> Result<Push, PayloadError> {
     if place.is_none() && word.is_none() {
         return Ok(push);
     }
-    let at_ms = field(&["timestamp"]).and_then(time_ms);
-    let at_ms = at_ms.or_else(|| field(&["time"]).and_then(time_ms));
-    let at_ms = at_ms.ok_or(PayloadError::Missing("timestamp"))?;
+    let stamps = [field(&["timestamp"]), field(&["time"])];
+    let mut times_ms = stamps.into_iter().flatten().filter_map(time_ms);
+    let at_ms = times_ms
+        .next()
+        .ok_or_else(|| PayloadError::no_time("timestamp", stamps.iter().any(Option::is_some)))?;
     if let Some((lat, lng)) = place {
         let location = Location {
             accuracy_m: not_negative(number(&["acc", "accuracy"])),

@@ -21,6 +21,9 @@ pub enum PayloadError {
     /// The payload has the right form, but lacks a required field.
     #[error("the payload has no {0}")]
     Missing(&'static str),
+    /// The payload has a time that cannot be used.
+    #[error("the {0} of the payload is not a time")]
+    InvalidTime(&'static str),
     /// The payload has more than [`RECORDER_TREE_VALUES_MAX`] values or
     /// [`RECORDER_TREE_OBJECTS_MAX`] objects.
     #[error("the payload has too many values")]
@@ -28,6 +31,14 @@ pub enum PayloadError {
 }
 
 impl PayloadError {
+    /// Returns the error of a payload without a usable time in `field`.
+    pub(super) fn no_time(field: &'static str, is_present: bool) -> Self {
+        match is_present {
+            true => Self::InvalidTime(field),
+            false => Self::Missing(field),
+        }
+    }
+
     /// Checks that a JSON payload has few enough values to be read into memory as a tree. A tree
     /// takes up to 90 times as much memory as its text.
     ///

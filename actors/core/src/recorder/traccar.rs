@@ -43,12 +43,14 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Push, PayloadError> 
         Some((lat.trim().parse().ok()?, lng.trim().parse().ok()?))
     });
     let place = both.or_else(|| Some((number(&["lat"])?, number(&["lon"])?)));
-    let at_ms = field(&["timestamp"]).and_then(time_ms);
+    let stamp = field(&["timestamp"]);
     let event = field(&["event"]).filter(|event| !event.is_empty());
     if place.is_none() && event.is_none() {
         return Ok(push);
     }
-    let at_ms = at_ms.ok_or(PayloadError::Missing("timestamp"))?;
+    let at_ms = stamp
+        .and_then(time_ms)
+        .ok_or_else(|| PayloadError::no_time("timestamp", stamp.is_some()))?;
     if let Some((lat, lng)) = place {
         let location = Location {
             accuracy_m: not_negative(number(&["accuracy"])),

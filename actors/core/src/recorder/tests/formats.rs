@@ -65,6 +65,12 @@ fn a_traccar_form_is_read_in_its_units() {
     }
     let untimed = traccar::read_form(b"", &fields("lat=1&lon=2"));
     assert_eq!(untimed, Err(PayloadError::Missing("timestamp")));
+    for time in ["yesterday", "99999999999999999999"] {
+        let text = format!("lat=1&lon=2&timestamp={time}");
+        let invalid = Err(PayloadError::InvalidTime("timestamp"));
+        assert_eq!(traccar::read_form(b"", &fields(&text)), invalid, "{time}");
+        assert_eq!(gpslogger::read(b"", &fields(&text)), invalid, "{time}");
+    }
     assert_eq!(
         traccar::read_form(b"", &fields("id=1")).unwrap().readings,
         []
