@@ -18,6 +18,7 @@
 mod message;
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -76,7 +77,8 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     response.insert_header((ACCEL_BUFFERING, HeaderValue::from_static("no")));
     if call.http.method() == Method::HEAD {
-        return Ok(response.finish());
+        // A stream has no length, so the answer to HEAD names none.
+        return Ok(response.streaming(futures_util::stream::empty::<Result<Bytes, Infallible>>()));
     }
     // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);

@@ -328,6 +328,9 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
         };
         item.transpose().map_err(|error| match error {
             PayloadError::Overflow => Problem::new(Code::BodyTooLarge, "The body is too large."),
+            PayloadError::EncodingCorrupted => {
+                Problem::new(Code::MalformedBody, "The chunks of the body are malformed.")
+            }
             _ => Problem::new(Code::MalformedBody, "The body ended too early."),
         })
     }

@@ -372,6 +372,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         (head.status, head.header("content-type"), head.text.as_str()),
         (200, "text/event-stream", "")
     );
+    assert!(!head.headers.contains_key("content-length"));
     // An id that is not one of our numbers is ignored.
     let answer = request_accepting("text/*")
         .header("Last-Event-ID", "yesterday")

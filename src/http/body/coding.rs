@@ -35,6 +35,18 @@ impl Coding {
     }
 }
 
+/// Returns the problem for a body that does not unpack as Zstandard. The library reports both causes
+/// alike.
+pub(super) fn malformed_zstd(_: io::Error) -> Problem {
+    Problem::new(
+        Code::MalformedBody,
+        format!(
+            "The body is not Zstandard, or needs a window of more than {} MiB.",
+            (1_u32 << ZSTD_WINDOW_LOG_MAX) / (1_024 * 1_024)
+        ),
+    )
+}
+
 /// Returns the problem for a body that does not match its coding.
 pub(super) fn malformed(_: io::Error) -> Problem {
     Problem::new(

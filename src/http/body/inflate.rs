@@ -8,7 +8,7 @@ use flate2::write::MultiGzDecoder;
 use porchlight_schema::limits::BODY_OVERHEAD_BYTES_MAX;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
-use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
+use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed, malformed_zstd};
 use crate::problem::{Code, Problem};
 
 /// The maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
@@ -138,7 +138,9 @@ impl Inflate {
                 out.resize(from + STEP_BYTES, 0);
                 let mut source = InBuffer::around(step_input(input));
                 let mut room = OutBuffer::around(out.get_mut(from..).unwrap_or_default());
-                let hint = decoder.run(&mut source, &mut room).map_err(malformed)?;
+                let hint = decoder
+                    .run(&mut source, &mut room)
+                    .map_err(malformed_zstd)?;
                 let (read, written) = (source.pos, room.pos());
                 out.truncate(from + written);
                 input.advance(read);
