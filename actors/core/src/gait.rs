@@ -22,8 +22,7 @@ mod weights;
 
 pub use choice::Models;
 pub use features::{
-    IMU_FEATURES, IMU_NAMES, ImuSignal, MOTION_FEATURES, MOTION_NAMES, MotionHistory, SecondBrief,
-    imu_features,
+    IMU_FEATURES, ImuSignal, MOTION_FEATURES, MotionHistory, SecondBrief, imu_features,
 };
 pub use model::{Evidence, GaitModels, Logistic};
 pub use weights::VERSION;

@@ -2,32 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The number of features of raw `imu`.
+/// The number of features of raw `imu`. In order: the logarithm of the second's spread; the lesser of
+/// that and of its clearer neighbour's; the autocorrelation at a step, at a stride, and its minimum;
+/// the share of the energy below 1.2 Hz; the zero crossings; the autocorrelation of the vector after
+/// half a stride.
 pub const IMU_FEATURES: usize = 8;
-/// The names of the `imu` features, in order.
-pub const IMU_NAMES: [&str; IMU_FEATURES] = [
-    "log spread of the second",
-    "lesser of that and of its clearer neighbour's",
-    "autocorrelation at a step",
-    "autocorrelation at a stride",
-    "least autocorrelation",
-    "share of the energy below 1.2 Hz",
-    "zero crossings",
-    "autocorrelation of the vector after half a stride",
-];
-/// The number of features of `motion`.
+/// The number of features of `motion`. In order: the logarithm of the second's spread; the lesser of
+/// that and of its clearer neighbour's; the logarithm of the spread beyond 3 m/s²; the range of the
+/// mean; the share of the three seconds with a cadence; the cadence in the second; its change; the
+/// cadence of a clear spread.
 pub const MOTION_FEATURES: usize = 8;
-/// The names of the `motion` features, in order.
-pub const MOTION_NAMES: [&str; MOTION_FEATURES] = [
-    "log spread of the second",
-    "lesser of that and of its clearer neighbour's",
-    "log spread beyond 3 m/s²",
-    "range of the mean",
-    "share of the three with a cadence",
-    "cadence in the second",
-    "change of the cadence",
-    "cadence of a clear spread",
-];
 
 /// The spread of a phone on a table, m/s²: below it a logarithm carries no information.
 const SPREAD_FLOOR_MPS2: f32 = 0.02;
