@@ -307,6 +307,8 @@ def ingest():
                   [(rate("porchlight_session_hand_overs_lost_total", "instance"), "{{instance}}")]),
             panel("Quarantined", "Quarantined batches, on which a detector panicked, in the last hour.", "short",
                   [("sum by (instance) (increase(porchlight_session_batches_quarantined_total{$$}[1h]))", "{{instance}}")]),
+            panel("Discarded snapshots", "Snapshots of another release, whose sessions were rebuilt from their journals, in the last hour.", "short",
+                  [("sum by (instance) (increase(porchlight_session_snapshots_discarded_total{$$}[1h]))", "{{instance}}")]),
         ]),
     ])
 

@@ -118,7 +118,7 @@ fn row(HashedLine { line, hash }: &HashedLine) -> Markup {
 
 fn actor_name(actor: &Actor) -> Markup {
     html! {
-        @match actor.kind {
+        @match &actor.kind {
             ActorKind::Key => {
                 @match &actor.name { Some(name) => (name), None => "key" }
                 @if let Some(id) = actor.id { span.sub.mono.opt { (id) } }
@@ -126,6 +126,7 @@ fn actor_name(actor: &Actor) -> Markup {
             ActorKind::Link => "signed link",
             ActorKind::Operator => "an operator",
             ActorKind::Service => "the service",
+            ActorKind::Other(name) => (name),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! requests, and the owner processes them. They talk over real connections.
 
 mod revoked;
+mod snapshots;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -9,7 +9,9 @@
 //! and the store takes each number once: of two nodes that append at the same time one is refused
 //! and appends behind the other.
 
+mod kind;
 mod queue;
+mod stored;
 mod verify;
 
 use std::net::IpAddr;
@@ -23,7 +25,9 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use kind::ActorKind;
 pub use queue::{Flush, LineQueue};
+pub use stored::{DecodeError, decode, encode};
 pub use verify::{Fault, Verified, Verifier};
 
 /// The hash of a line.
@@ -160,20 +164,6 @@ pub struct Actor {
     pub id: Option<KeyId>,
     /// The name that was given to the key.
     pub name: Option<String>,
-}
-
-/// The kind of an [`Actor`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ActorKind {
-    /// The holder of a key.
-    Key,
-    /// The holder of a signed link.
-    Link,
-    /// An operator of the service, on the command line.
-    Operator,
-    /// The service itself.
-    Service,
 }
 
 impl Actor {
@@ -352,16 +342,16 @@ impl Group {
     ///
     /// Never fails in practice: every field can be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        postcard::to_allocvec(self)
+        stored::encode(self)
     }
 
     /// Reads a group.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a group.
-    pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
-        postcard::from_bytes(bytes)
+    /// See [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        stored::decode_group(bytes)
     }
 }
 
@@ -377,7 +367,7 @@ impl StoredLine {
         Line {
             at: self.at,
             actor: Actor {
-                kind: self.kind,
+                kind: self.kind.clone(),
                 id: self.key.map(KeyId::from_bytes),
                 name: self.name.clone(),
             },

@@ -150,6 +150,8 @@ catalogue! {
             [], "Batches that found a full mailbox; the session reads them from the journal later.";
         SESSION_BATCHES_QUARANTINED_TOTAL = Counter, Count, "porchlight_session_batches_quarantined_total"
             [], "Quarantined batches, on which a detector panicked.";
+        SESSION_SNAPSHOTS_DISCARDED_TOTAL = Counter, Count, "porchlight_session_snapshots_discarded_total"
+            [], "Snapshots of another release; their sessions were rebuilt from their journals.";
         INSIGHTS_TOTAL = Counter, Count, "porchlight_insights_total"
             ["outcome": InsightOutcome::VALUES], "Committed insights, by outcome.";
         SCORING_WAITING_SESSIONS = Gauge, Count, "porchlight_scoring_waiting_sessions"

@@ -1,6 +1,7 @@
 //! Notable facts: each writes its log line and updates its metrics.
 
 use std::error::Error;
+use std::sync::Once;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{EndReason, Tenant};
@@ -95,6 +96,11 @@ pub enum Fact<'a> {
         /// The error that occurred.
         error: &'a (dyn Error + 'static),
     },
+    /// Another release wrote the snapshot of a session, which is rebuilt from its journal instead.
+    SnapshotOfOtherRelease {
+        /// The id of the session.
+        session_id: SessionId,
+    },
     /// The events of a live session were compared with a replay.
     ReplayChecked {
         /// The id of the session.
@@ -135,6 +141,17 @@ fn on_ended(request_id: Option<&str>, session_id: SessionId, reason: EndReason) 
 fn on_task_panicked(task: Task, panics: u32) {
     Metrics::get().on_task_panicked(task);
     tracing::error!(task = task.as_str(), panics, "task panicked");
+}
+
+/// Every live session may have such a snapshot after an upgrade, so only the first one is logged
+/// for operators.
+fn on_snapshot_of_other_release(request_id: Option<&str>, session_id: SessionId) {
+    static FIRST: Once = Once::new();
+    Metrics::get().snapshots_discarded.increment(1);
+    FIRST.call_once(|| {
+        tracing::info!("snapshots of another release are discarded; their sessions are rebuilt from their journals");
+    });
+    tracing::debug!(request_id, session = %session_id, "snapshot of another release discarded");
 }
 
 fn on_replay_check(session_id: SessionId, check: ReplayCheck) {
@@ -220,6 +237,9 @@ impl Fact<'_> {
                 StoreMetrics::get().damaged.increment(1);
                 quarantine::keep_damaged(Damaged { session_id, what });
                 tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data damaged");
+            }
+            Fact::SnapshotOfOtherRelease { session_id } => {
+                on_snapshot_of_other_release(request_id, session_id);
             }
             Fact::ReplayChecked { session_id, check } => on_replay_check(session_id, check),
             Fact::Draining => tracing::info!("shutdown: draining"),

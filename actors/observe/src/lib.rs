@@ -298,6 +298,8 @@ pub struct Metrics {
     pub mailbox_overflows: Counter,
     /// The number of quarantined batches.
     pub quarantined: Counter,
+    /// The number of snapshots of another release.
+    pub snapshots_discarded: Counter,
     /// The number of sessions that wait to be scored.
     pub scoring_waiting: Gauge,
     /// The comparisons of live machines with replays, by [`ReplayCheck`].
@@ -333,6 +335,7 @@ impl Metrics {
             gaps_skipped: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
             mailbox_overflows: metrics::counter!(name::SESSION_MAILBOX_OVERFLOWS_TOTAL),
             quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
+            snapshots_discarded: metrics::counter!(name::SESSION_SNAPSHOTS_DISCARDED_TOTAL),
             scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),
             replay_checks: ReplayCheck::ALL.iter().map(checked).collect(),
             task_panics: Task::ALL.iter().map(panics).collect(),

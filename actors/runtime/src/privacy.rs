@@ -107,7 +107,7 @@ impl Marks {
     pub(crate) fn has_hold(&self, tenant: Tenant) -> bool {
         let known = self.known();
         let marks = known.get(&tenant);
-        marks.is_some_and(|marks| marks.values().any(|mark| mark.held))
+        marks.is_some_and(|marks| marks.values().any(Mark::is_held))
     }
 
     /// Returns the access that callers have to a session.

@@ -20,7 +20,7 @@ use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use futures_util::future::try_join3;
 use porchlight_core::context::SessionContext;
-use porchlight_core::session::{SessionMachine, Step};
+use porchlight_core::session::{RestoreError, SessionMachine, Step};
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_observe::{
     ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason,
@@ -130,7 +130,12 @@ impl SessionActor {
         let restored =
             snapshot.and_then(|snapshot| match SessionMachine::restore(&snapshot.state) {
                 Ok(machine) => Some(machine),
-                Err(error) => {
+                Err(RestoreError::Format) => {
+                    let session_id = self.handle.session_id;
+                    Fact::SnapshotOfOtherRelease { session_id }.record();
+                    None
+                }
+                Err(error @ RestoreError::Damaged) => {
                     // A snapshot can always be discarded, because the journal has everything.
                     Fact::Damaged {
                         session_id: self.handle.session_id,

@@ -35,6 +35,11 @@ fn chain(sizes: &[usize]) -> Vec<Group> {
     groups
 }
 
+fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
 fn end(groups: &[Group]) -> Head {
     groups.last().map_or(Head::EMPTY, Group::head)
 }
@@ -73,6 +78,73 @@ fn a_whole_chain_is_verified_and_its_hashes_follow_from_its_json() {
         first.contains(r#""actor":{"kind":"key","id":"key_"#),
         "{first}"
     );
+}
+
+/// A group that a build without a number of the format wrote, with a line of each kind of actor.
+const EARLIER: &str = concat!(
+    "000000000000000000000000000000000000000000000000000000000000000000000490feb98ed4",
+    "660000000c696e73696768742e7265616401057365735f310100c0000201fe77d26f82ba0aa35455",
+    "e96fb6cf6cbae504587dc96bdc5d198cddbdaaa878d890feb98ed4660100000c696e73696768742e",
+    "7265616401057365735f310100c0000201cf9c36264768e89f1a388e76625054c05fad1c340b740f",
+    "9bef84c9c2b4bb45c190feb98ed4660200000c696e73696768742e7265616401057365735f310100",
+    "c0000201aa923a42742b3ebeecaa737c372dcf926fc218fefac3add7d0cf981204ef231e90feb98e",
+    "d4660300000c696e73696768742e7265616401057365735f310100c0000201fd614dc895af26ed7e",
+    "a9d7c2f46bc4be69f7a78f5a385a16d961c65fb910b0a6",
+);
+
+#[test]
+fn groups_of_earlier_builds_are_read() {
+    let kinds = [
+        ActorKind::Key,
+        ActorKind::Link,
+        ActorKind::Operator,
+        ActorKind::Service,
+    ];
+    let lines: Vec<_> = kinds
+        .into_iter()
+        .map(|kind| Line {
+            actor: Actor::of_kind(kind),
+            ..line(1)
+        })
+        .collect();
+    let group = Group::append(&Head::EMPTY, &lines);
+    assert_eq!(group, Group::decode(&bytes(EARLIER)).unwrap());
+    assert_eq!(group, Group::decode(&group.encode().unwrap()).unwrap());
+    assert!(Group::decode(&bytes(EARLIER)[..9]).is_err());
+    // Numbers that fill several bytes.
+    for next in [127, 128, 255, 256, 16_384, u64::MAX - 1] {
+        let head = Head {
+            next,
+            ..Head::EMPTY
+        };
+        let earlier = postcard::to_allocvec(&head).unwrap();
+        assert_eq!(decode::<Head>(&earlier), Ok(head));
+        assert_eq!(decode::<Head>(&encode(&head).unwrap()), Ok(head));
+    }
+}
+
+#[test]
+fn the_kind_of_actor_of_a_later_release_is_kept() {
+    let later = Line {
+        actor: Actor::of_kind(ActorKind::from("robot".to_owned())),
+        ..line(1)
+    };
+    let group = Group::append(&Head::EMPTY, &[line(0), later.clone(), line(2)]);
+    let read = Group::decode(&group.encode().unwrap()).unwrap();
+    assert_eq!(read.line(1).unwrap().line, later);
+    assert_eq!(verify(&[read], group.head()).unwrap().lines, 3);
+    let json = serde_json::to_string(&later).unwrap();
+    assert!(
+        json.contains(r#""actor":{"kind":"robot","id":null"#),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_later_format_is_not_damage() {
+    let mut bytes = Group::append(&Head::EMPTY, &[line(0)]).encode().unwrap();
+    bytes[2] += 1;
+    assert_eq!(Group::decode(&bytes), Err(DecodeError::Newer(bytes[2])));
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The restrictions on a subject during and after a privacy request.
 
+use std::collections::BTreeMap;
+
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The request of an entry that an earlier version recorded without its request.
 const UNKNOWN_REQUEST: u64 = 0;
@@ -38,6 +41,22 @@ pub struct Mark {
     /// single session can be held.
     #[serde(default)]
     pub held: bool,
+    /// The fields that a later release has added. They are kept, and one that has an effect there
+    /// protects the subject's sessions here.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// Returns whether a field of a later release has no effect: it has the value of an absent one.
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
 }
 
 /// The access that callers have to a session.
@@ -67,7 +86,22 @@ impl Mark {
     /// Returns whether the mark has no effect and can be removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let known = Self {
+            other: BTreeMap::new(),
+            ..self.clone()
+        };
+        known == Self::default() && !self.has_unknown_effect()
+    }
+
+    /// Returns whether a later release protects the subject in a way that this one does not know.
+    fn has_unknown_effect(&self) -> bool {
+        !self.other.values().all(is_default)
+    }
+
+    /// Returns whether the mark of a session protects it from retention and erasure.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held || self.has_unknown_effect()
     }
 
     /// Records that a request erases the subject's sessions up to `until`. May be repeated.
@@ -105,7 +139,7 @@ impl Mark {
     pub fn access(&self, created_at: TimestampMs) -> SessionAccess {
         if self.erased_until.is_some_and(|until| created_at <= until) {
             SessionAccess::Erased
-        } else if self.restricted {
+        } else if self.restricted || self.has_unknown_effect() {
             SessionAccess::Restricted
         } else {
             SessionAccess::Open
@@ -115,7 +149,7 @@ impl Mark {
     /// Returns whether retention must keep a session that this mark covers.
     #[must_use]
     pub fn keeps(&self) -> bool {
-        self.restricted || self.held
+        self.restricted || self.is_held()
     }
 
     /// Returns the subjects whose marks cover a session.
@@ -192,5 +226,28 @@ mod tests {
         mark = stored;
         mark.end_erasure(2, LATE);
         assert_eq!(mark.access(EARLY), SessionAccess::Erased);
+    }
+    #[test]
+    fn a_protection_of_a_later_release_stays_and_protects() {
+        let stored = r#"{"embargoed":true,"restricted":true,"reason":""}"#;
+        let mut mark: Mark = serde_json::from_str(stored).unwrap();
+        mark.begin_erasure(1, EARLY);
+        mark.end_erasure(1, EARLY);
+        mark.restricted = false;
+        assert!(!mark.is_empty() && mark.keeps() && mark.is_held());
+        assert_eq!(mark.access(EARLY), SessionAccess::Restricted);
+        let written = serde_json::to_value(&mark).unwrap();
+        assert_eq!(written["embargoed"], true);
+        assert_eq!(written["reason"], "");
+    }
+
+    #[test]
+    fn a_field_of_a_later_release_without_effect_protects_nothing() {
+        let stored = r#"{"suppressed":true,"embargoed":false,"until":null,"by":[],"days":0}"#;
+        let mut mark: Mark = serde_json::from_str(stored).unwrap();
+        assert!(!mark.is_empty() && !mark.keeps() && !mark.is_held());
+        assert_eq!(mark.access(EARLY), SessionAccess::Open);
+        mark.suppressed = false;
+        assert!(mark.is_empty());
     }
 }

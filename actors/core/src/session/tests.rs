@@ -1,5 +1,7 @@
 //! The order of batches, tested on the machine alone: a journal is a map, and the shell a loop.
 
+mod pinned;
+
 use std::collections::BTreeMap;
 
 use porchlight_schema::sample::json::decode_batch;

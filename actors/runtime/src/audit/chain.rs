@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use porchlight_core::audit::{Group, Head, Line};
+use porchlight_core::audit::{DecodeError, Group, Head, Line, decode, encode};
 use porchlight_core::backoff::Backoff;
 use porchlight_observe::chain;
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
@@ -38,8 +38,13 @@ impl Extent {
     };
 }
 
-pub(super) fn damaged(error: &impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged(format!("audit log: {error}"))
+/// Returns the error of a row that cannot be read. A later release can read its own rows, so they
+/// are not damaged.
+fn unreadable(error: DecodeError) -> StoreError {
+    match error {
+        DecodeError::Newer(_) => StoreError::unavailable(error),
+        DecodeError::Damaged(error) => StoreError::Damaged(format!("audit log: {error}")),
+    }
 }
 
 pub(super) fn heads(tenant: Tenant) -> Collection {
@@ -60,7 +65,7 @@ pub(super) async fn recorded<T: DeserializeOwned>(
 ) -> StoreResult<(T, Option<Vec<u8>>)> {
     let stored = store.document(heads(tenant), key.to_vec()).await?;
     let value = match &stored {
-        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| damaged(&error))?,
+        Some(bytes) => decode(bytes).map_err(unreadable)?,
         None => default,
     };
     Ok((value, stored))
@@ -91,7 +96,7 @@ pub(super) async fn groups_from(
 }
 
 pub(super) fn group_of(document: &Document) -> StoreResult<Group> {
-    Group::decode(&document.data).map_err(|error| damaged(&error))
+    Group::decode(&document.data).map_err(unreadable)
 }
 
 /// Reads the whole extent of a chain: the stored extent and the groups appended since.
@@ -168,7 +173,7 @@ impl Chains {
             None => extent(&self.store, tenant).await?.head,
         };
         let group = Group::append(&head, lines);
-        let data = group.encode().map_err(|error| damaged(&error))?;
+        let data = group.encode().map_err(StoreError::unavailable)?;
         let collection = part(tenant, group.number / AUDIT_PART_GROUPS);
         let number = group.number.to_be_bytes().to_vec();
         let created = self
@@ -211,8 +216,7 @@ impl Chains {
         if head.next.is_multiple_of(AUDIT_PART_GROUPS) {
             extent.first_part = self.first_part(tenant, extent).await?;
         }
-        let data = postcard::to_allocvec(&extent);
-        let data = data.map_err(|error| damaged(&error))?;
+        let data = encode(&extent).map_err(StoreError::unavailable)?;
         let replaced =
             self.store
                 .replace_document(heads(tenant), HEAD_KEY.to_vec(), stored, Some(data));

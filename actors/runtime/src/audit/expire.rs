@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use porchlight_core::audit::expires_until;
-use porchlight_ports::{Document, Store, StoreResult};
+use porchlight_core::audit::{encode, expires_until};
+use porchlight_ports::{Document, Store, StoreError, StoreResult};
 use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::chain::{damaged, documents, group_of, heads, part, recorded, recorded_extent};
+use super::chain::{documents, group_of, heads, part, recorded, recorded_extent};
 use crate::rounds::Rounds;
 
 /// The key of the document with the time up to which groups were removed.
@@ -77,7 +77,7 @@ async fn record_expired(
         if recorded >= until {
             return Ok(());
         }
-        let data = postcard::to_allocvec(&until).map_err(|error| damaged(&error))?;
+        let data = encode(&until).map_err(StoreError::unavailable)?;
         let key = EXPIRED_KEY.to_vec();
         if store
             .replace_document(heads(tenant), key, stored, Some(data))

@@ -159,6 +159,23 @@ async fn a_damaged_mark_concerns_only_its_subject() {
     assert!(node.of(tenant(1), &subject).held, "nothing is lifted");
 }
 
+#[tokio::test]
+async fn a_release_keeps_the_protection_of_a_later_release() {
+    let (store, node, tenant, subject) = (store(), Marks::default(), tenant(1), subject());
+    let key = [&[MARK], tenant_key(tenant).as_slice(), &subject.key()].concat();
+    let mark = br#"{"restricted":true,"embargoed":true}"#.to_vec();
+    let written = store.replace_document(collection(), key.clone(), None, Some(mark));
+    assert!(written.await.unwrap());
+    let release = |mark: &mut Mark| mark.restricted = false;
+    let changing = node.change(&*store, tenant, &subject, || true, release);
+    changing.await.unwrap();
+    let stored = store.document(collection(), key).await.unwrap().unwrap();
+    let stored: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!(stored["restricted"], false);
+    assert_eq!(stored["embargoed"], true);
+    assert!(node.of(tenant, &subject).keeps());
+}
+
 #[tokio::test(start_paused = true)]
 async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
     let engine = MemoryEngine::new();

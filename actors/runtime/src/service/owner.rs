@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use porchlight_core::context::SessionContext;
 use porchlight_core::session::SessionMachine;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::{LiveOutcome, PeerMetrics};
@@ -11,8 +12,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
 use super::{Live, Service};
+use crate::journal;
 use crate::registry::AskError;
 use crate::session::SessionHandle;
+use crate::yielding::Yielding;
 
 /// The number of times that a read looks a session's handle up if this node is done with the handle
 /// before the actor answers.
@@ -113,8 +116,8 @@ impl Service {
         }
     }
 
-    /// Returns the events so far of a session that is not scored, from its owner or else from its
-    /// last snapshot.
+    /// Returns the events so far of a session that is not scored, from its owner or else from the
+    /// store.
     pub(super) async fn live_anywhere(&self, row: &SessionRow) -> StoreResult<Live> {
         let (registry, session_id) = (self.registry(), row.start.session_id);
         let answer = if registry.acts_for(session_id) {
@@ -140,17 +143,21 @@ impl Service {
                 changed_at,
                 age_sec: None,
             }),
-            Err(_) => self.live_from_snapshot(row).await,
+            Err(_) => self.live_without_owner(row).await,
         }
     }
 
-    /// Returns the events so far from the last snapshot. Their age is that of the first batch that
-    /// the snapshot lacks.
-    async fn live_from_snapshot(&self, row: &SessionRow) -> StoreResult<Live> {
+    /// Returns the events so far from the last snapshot, or from the journal if this release cannot
+    /// read the snapshot. Their age is that of the first batch that they lack.
+    async fn live_without_owner(&self, row: &SessionRow) -> StoreResult<Live> {
         let session_id = row.start.session_id;
-        let snapshot = self.store().newest_snapshot(session_id).await?;
-        let machine = snapshot.and_then(|snapshot| restored(&snapshot.state));
-        let machine = machine.unwrap_or_default();
+        let machine = match self.store().newest_snapshot(session_id).await? {
+            None => SessionMachine::default(),
+            Some(snapshot) => match restored(&snapshot.state) {
+                Some(machine) => machine,
+                None => self.machine_of_journal(row).await?,
+            },
+        };
         let next_seq = machine.next_seq();
         let further = self.store().read(session_id, next_seq, 1).await?;
         let missed_since = further.first().map(|entry| entry.received_at);
@@ -161,10 +168,40 @@ impl Service {
             age_sec: Some(u32::try_from(age_ms.max(0) / 1_000).unwrap_or(u32::MAX)),
         })
     }
+
+    /// Computes the machine of a live session from its journal, without deciding about gaps.
+    async fn machine_of_journal(&self, row: &SessionRow) -> StoreResult<SessionMachine> {
+        // Each computation takes as long as a scoring, so only a few run concurrently.
+        let turn = self.feeds.take(row.start.tenant.organization_id);
+        let _turn = turn.await.map_err(StoreError::unavailable)?;
+        let (store, session_id) = (self.store().as_ref(), row.start.session_id);
+        let notes = store.notes(session_id).await?;
+        let (skipped, quarantined) = (
+            notes.iter().filter_map(|note| note.skipped()),
+            notes.iter().filter_map(|note| note.quarantined()),
+        );
+        let (context, mut machine) = (SessionContext::new(&row.start), SessionMachine::default());
+        machine.recall(skipped, quarantined);
+        let (mut pages, mut yielding) = (journal::pages(store, session_id), Yielding::default());
+        while let Some(page) = pages.next().await? {
+            for entry in &page {
+                let apply = || {
+                    let _step = machine.receive(&context, entry.seq, &entry.batch);
+                    machine.record_changes(entry.received_at);
+                };
+                if catch_unwind(AssertUnwindSafe(apply)).is_err() {
+                    let detail = "a detector panicked at a batch of the session";
+                    return Err(StoreError::unavailable(detail));
+                }
+                yielding.after(entry.batch.samples()).await;
+            }
+        }
+        Ok(machine)
+    }
 }
 
 /// Returns the machine of a snapshot's state, or `None` if the state cannot be read because it is
-/// damaged or of another version.
+/// damaged or of another release.
 fn restored(state: &[u8]) -> Option<SessionMachine> {
     let restored = catch_unwind(AssertUnwindSafe(|| SessionMachine::restore(state)));
     restored.ok()?.ok()

@@ -34,7 +34,8 @@ pub enum HoldRefused {
 impl TenantPrivacy<'_> {
     /// Returns whether the mark of a session, as this process knows it, has a legal hold.
     pub(super) fn is_held(&self, session_id: SessionId) -> bool {
-        self.service.privacy.marks.has_any(self.tenant) && self.mark_of_session(session_id).held
+        self.service.privacy.marks.has_any(self.tenant)
+            && self.mark_of_session(session_id).is_held()
     }
 
     /// Returns whether a session is under a legal hold. A hold that waits for the end of a removal
