@@ -8,7 +8,7 @@ use porchlight_schema::ids::{EndpointId, SessionId, ShardSet};
 use super::*;
 
 /// The two ways in which a row is damaged.
-const WAYS: [Way; 2] = [Way::Format, Way::Checksum];
+const WAYS: [Way; 3] = [Way::Payload, Way::Checksum, Way::Later];
 
 /// Returns the change of one message, without a report.
 fn change_of(before: Queued, after: Queued, manual_done: Option<ManualRetry>) -> Change {
@@ -187,7 +187,7 @@ async fn a_retry_with_a_damaged_row_is_work_of_its_time() {
 #[tokio::test]
 async fn the_result_of_an_attempt_replaces_a_damaged_delivery() {
     for (way, is_quarantined) in [
-        (Way::Format, false),
+        (Way::Payload, false),
         (Way::Checksum, false),
         (Way::Checksum, true),
     ] {
