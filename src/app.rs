@@ -314,7 +314,7 @@ async fn open_with_keys(
     if config.store.kind == StoreKind::Cql && node.is_none() {
         // A process that serves alone from a cluster displaces the previous one as soon as it opens
         // the store, so its keys are checked earlier.
-        let store = OpenStore::open_for_command(config).await?;
+        let store = OpenStore::open_before_server(config).await?;
         store.close_after(secret_keys(config, &store)).await?;
     }
     let store = open_store(config, late_service, node).await?;

@@ -34,7 +34,7 @@ async fn connect() -> Session {
         .unwrap()
 }
 
-/// Opens a keyspace without taking part in its service.
+/// Opens a keyspace without taking part in its service, and brings its tables up to date.
 pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
     let server = CqlServer::get().unwrap();
     let options = CqlOptions {
@@ -49,7 +49,7 @@ pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
         session_max: Duration::from_secs(12 * 3_600),
         agreement: porchlight_store::cql::Agreement::default(),
     };
-    CqlStore::open(options, Role::Command, Arc::new(SystemClock))
+    CqlStore::open(options, Role::LoneCommand, Arc::new(SystemClock))
         .await
         .unwrap()
 }
