@@ -117,6 +117,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     match payload.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
             .map_err(|error| newer(space, key, &format!("does not decode: {error}"))),
+        Some((0, _)) => Err(damaged(space, key, "no format")),
         Some((format, _)) => Err(newer(space, key, &format!("unknown format {format}"))),
         None => Err(damaged(space, key, "empty")),
     }
@@ -157,6 +158,9 @@ mod tests {
         assert!(matches!(decode(cut_off), Err(StoreError::Newer(_))));
         payload[0] = 9;
         assert!(matches!(decode(&payload), Err(StoreError::Newer(_))));
-        assert!(matches!(decode(&[]), Err(StoreError::Damaged(_))));
+        payload[0] = 0;
+        for damaged in [payload.as_slice(), &[]] {
+            assert!(matches!(decode(damaged), Err(StoreError::Damaged(_))));
+        }
     }
 }

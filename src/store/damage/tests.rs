@@ -91,7 +91,7 @@ async fn overwrite(store: &MemoryStore, prefix: Vec<u8>, payload: Vec<u8>) -> us
 
 /// Overwrites every row whose key begins so with a payload that no release writes.
 async fn damage(store: &MemoryStore, prefix: Vec<u8>) -> usize {
-    overwrite(store, prefix, Vec::new()).await
+    overwrite(store, prefix, vec![0; 8]).await
 }
 
 /// Overwrites every row whose key begins so with a payload of a later release.
@@ -334,7 +334,7 @@ async fn a_session_that_failed_is_scored_again_without_its_damaged_batch() {
     end(&store, session_id).await;
     let key = crate::tables::journal::key(session_id, 0);
     let damaged = store.committer().write(|txn| {
-        txn.put(Space::Journal, key, vec![1; 8]);
+        txn.put(Space::Journal, key, vec![0; 8]);
         Ok(())
     });
     damaged.await.unwrap();

@@ -60,6 +60,7 @@ fn parts<'a>(key: &[u8], payload: &'a [u8]) -> StoreResult<(TimestampMs, &'a [u8
             .split_first_chunk::<8>()
             .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
             .ok_or_else(|| damaged(Space::Journal, key, "too short")),
+        Some((0, _)) => Err(damaged(Space::Journal, key, "no format")),
         Some((format, _)) => {
             let what = format!("unknown format {format}");
             Err(newer(Space::Journal, key, &what))

@@ -74,7 +74,7 @@ async fn replay_without<'c>(
 
 /// Reports a batch whose samples cannot be read to the end. No note is written: another release may
 /// be able to read the batch.
-pub(super) fn record_unreadable(session_id: SessionId, seq: u32) {
+fn record_unreadable(session_id: SessionId, seq: u32) {
     let error = StoreError::Damaged(format!("the samples of batch {seq} cannot be read"));
     Fact::Damaged {
         session_id,
