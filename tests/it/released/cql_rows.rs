@@ -25,7 +25,8 @@ const BOOTSTRAP: &str = "schema_migrations (number int PRIMARY KEY, hash blob)";
 /// The rows of each table, in the format of `SELECT JSON`.
 pub(crate) type Rows = BTreeMap<String, Vec<Value>>;
 
-async fn connect() -> Session {
+/// Opens a session on the test server, without a keyspace.
+pub(crate) async fn connect() -> Session {
     let nodes = &CqlServer::get().unwrap().nodes;
     SessionBuilder::new()
         .known_nodes(nodes)
