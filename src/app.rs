@@ -83,12 +83,22 @@ pub fn run(
     logging.start(&config)?;
     open_files::raise_limit();
     let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
+    // Nothing is acknowledged during the start. A start on a CQL cluster may wait for minutes, and can
+    // end at any point. The start of an embedded store is completed, and the store is then closed.
+    let is_interruptible = config.store.kind == StoreKind::Cql;
     let configuration = logging.configuration().to_owned();
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a
         // handler.
-        let stopped = shutdown.listen()?;
-        let app = App::build(config).await?;
+        let mut stopped = shutdown.listen()?;
+        let app = tokio::select! {
+            app = App::build(config) => app?,
+            () = &mut stopped, if is_interruptible => {
+                notify::send(notify::STOPPING);
+                tracing::info!("the service has stopped before its start was complete");
+                return Ok(());
+            }
+        };
         let bound = app.bound;
         tracing::info!(version, configuration, store, api = %bound.api, ops = %bound.ops, "ready");
         notify::send(notify::READY);
@@ -316,7 +326,7 @@ async fn open_with_keys(
     if config.store.kind == StoreKind::Cql && node.is_none() {
         // A process that serves alone from a cluster displaces the previous one as soon as it opens
         // the store, so its keys are checked earlier.
-        let store = OpenStore::open_for_command(config).await?;
+        let store = OpenStore::open_before_server(config).await?;
         store.close_after(secret_keys(config, &store)).await?;
     }
     let store = open_store(config, late_service, node).await?;

@@ -206,6 +206,18 @@ fn with_store<T>(
     })
 }
 
+/// Opens the configured store like [`with_store`], for work that precedes the start of a server: it
+/// may bring the tables of a CQL cluster up to date.
+fn before_server<T>(
+    config: &Config,
+    work: impl AsyncFnOnce(&OpenStore) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    block_on(async {
+        let store = OpenStore::open_before_server(config).await?;
+        store.close_after(work(&store)).await
+    })
+}
+
 /// Runs `work` on an open embedded store, and closes the store, also if `work` fails.
 fn with_embedded<T>(
     store: &Arc<EmbeddedStore>,

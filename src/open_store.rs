@@ -112,18 +112,32 @@ impl OpenStore {
     }
 
     /// Opens the store for a command, without sessions. An embedded store must not be in use; a CQL
-    /// cluster may be.
+    /// cluster may be, and the command does not bring its tables up to date.
     ///
     /// # Errors
     ///
     /// See [`StoreOpenError`].
     pub async fn open_for_command(config: &Config) -> Result<Self, StoreOpenError> {
+        Self::open_as(config, Role::Command).await
+    }
+
+    /// Opens the store like [`Self::open_for_command`], but brings the tables of a CQL cluster up to
+    /// date. For work that precedes the start of a server.
+    ///
+    /// # Errors
+    ///
+    /// See [`StoreOpenError`].
+    pub async fn open_before_server(config: &Config) -> Result<Self, StoreOpenError> {
+        Self::open_as(config, Role::LoneCommand).await
+    }
+
+    async fn open_as(config: &Config, role: Role) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => {
                 Self::Embedded(EmbeddedStore::open_for_command(&config.store.path)?)
             }
             StoreKind::Cql => Self::Cql({
-                CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock)).await?
+                CqlStore::open(config.cql_options()?, role, Arc::new(SystemClock)).await?
             }),
         })
     }

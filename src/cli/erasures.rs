@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use porchlight_actors::service::{LoggedErasure, apply_erasures, logged_erasures};
 
-use super::{ConfigArguments, check, counted, with_store};
+use super::{ConfigArguments, before_server, check, counted, with_store};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 use crate::ops::client::OpsClient;
@@ -68,7 +68,7 @@ fn apply(config: &Config, file: &Path, json: bool) -> anyhow::Result<()> {
     let entries = read(file)?;
     check::require_configured_store(config)?;
     check::require_no_server(config)?;
-    let sessions = with_store(config, async |store| {
+    let sessions = before_server(config, async |store| {
         if let Some(embedded) = store.embedded() {
             unlock(config, &config.store.path, embedded)?;
         }

@@ -51,9 +51,13 @@ async fn migrate_from(
             );
         }
     }
-    let to = CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock))
-        .await
-        .context("the cluster cannot be used")?;
+    let to = CqlStore::open(
+        config.cql_options()?,
+        Role::LoneCommand,
+        Arc::new(SystemClock),
+    )
+    .await
+    .context("the cluster cannot be used")?;
     let import = async {
         check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
         migrate_and_erase(from, &to).await

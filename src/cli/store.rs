@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use porchlight_store::{CheckReport, EmbeddedStore};
+use porchlight_store::{CheckReport, EmbeddedStore, KindReport};
 
 use super::{ConfigArguments, check, counted, with_embedded};
 use crate::config::{Config, StoreKind};
@@ -84,9 +84,25 @@ fn check_store(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport>
 
 /// Prints a table of the kinds, and a line for each damaged row.
 pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
-    say!("{:<28} {:>8} {:>8}", "kind", "rows", "damaged")?;
+    say!(
+        "{:<28} {:>8} {:>8} {:>8}",
+        "kind",
+        "rows",
+        "damaged",
+        "newer"
+    )?;
     for (kind, counts) in &report.kinds {
-        say!("{kind:<28} {:>8} {:>8}", counts.rows, counts.damaged)?;
+        let KindReport {
+            rows,
+            damaged,
+            newer,
+        } = counts;
+        say!("{kind:<28} {rows:>8} {damaged:>8} {newer:>8}")?;
+    }
+    let newer: u64 = report.kinds.values().map(|kind| kind.newer).sum();
+    if newer > 0 {
+        let rows = counted(newer, "row");
+        say!("a later release wrote {rows}, which stay: only that release can read them")?;
     }
     for row in &report.damaged {
         say!("damaged: {} {}: {}", row.kind, row.id, row.reason)?;

@@ -160,6 +160,7 @@ impl Snapshot {
                 }
                 before.entries.get(&session_id).cloned()
             }
+            Err(StoreError::Newer(_)) => before.entries.get(&session_id).cloned(),
             read => Some(read?),
         };
         self.entries.extend(entry.map(|entry| (session_id, entry)));

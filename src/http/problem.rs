@@ -294,6 +294,15 @@ impl From<StoreError> for Problem {
                 problem.0.source = Some(chain(&*source));
                 problem
             }
+            StoreError::Newer(_) => {
+                let mut problem = Self::new(
+                    Code::StoreUnavailable,
+                    "A later release of the service wrote this data, and this process cannot read it; nothing was \
+                     changed. Repeat the request later.",
+                );
+                problem.0.source = Some(error.to_string());
+                problem
+            }
             StoreError::Damaged(_) => Self::internal(error),
         }
     }
@@ -353,6 +362,16 @@ mod tests {
     #[test]
     fn internal_details_are_not_disclosed() {
         let problem = Problem::from(StoreError::Damaged("row 17".into()));
+        assert!(
+            !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")
+        );
+    }
+
+    #[test]
+    fn data_of_a_later_release_may_be_read_later() {
+        let problem = Problem::from(StoreError::Newer("row 17".into()));
+        assert_eq!(problem.0.code.status(), 503);
+        assert!(problem.error_response().headers().contains_key(RETRY_AFTER));
         assert!(
             !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")
         );

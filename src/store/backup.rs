@@ -91,7 +91,9 @@ impl EmbeddedStore {
         // Until the copy is complete it claims to lack groups, so that an interrupted copy never
         // opens.
         before(Step::MarkUnfinished).map_err(io)?;
-        Acknowledged::create(folder, u64::MAX).map_err(io)?;
+        // The copy has the rows as they are stored, sealed or not.
+        let format = self.engine.inner().acknowledged().format();
+        Acknowledged::create(folder, u64::MAX, format).map_err(io)?;
         before(Step::CreateEngine).map_err(io)?;
         let mut copy = CopyWriter {
             to: open_engine(folder, Background::Working)
@@ -129,7 +131,7 @@ impl EmbeddedStore {
         // This file makes the copy openable, so it is replaced last, in one step: a copy that opens
         // has everything, also after a power cut.
         before(Step::MarkComplete).map_err(io)?;
-        Acknowledged::create(folder, report.group_number).map_err(io)?;
+        Acknowledged::create(folder, report.group_number, format).map_err(io)?;
         if let Some(parent) = folder.parent() {
             sync_folder(parent).map_err(io)?;
         }

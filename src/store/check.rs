@@ -32,6 +32,10 @@ pub struct KindReport {
     pub rows: u64,
     /// The number of damaged rows.
     pub damaged: u64,
+    /// The number of rows that a later release wrote. They are not damaged and are never
+    /// quarantined.
+    #[serde(default)]
+    pub newer: u64,
 }
 
 /// A damaged row.
@@ -108,8 +112,13 @@ impl CheckReport {
         let name = kinds::name(space, key);
         let kind = self.kinds.entry(name.kind.to_owned()).or_default();
         kind.rows += 1;
-        let Err(error) = verify(space, key, value) else {
-            return;
+        let error = match verify(space, key, value) {
+            Ok(()) => return,
+            Err(StoreError::Newer(_)) => {
+                kind.newer += 1;
+                return;
+            }
+            Err(error) => error,
         };
         kind.damaged += 1;
         if self.damaged.len() < CHECK_DAMAGED_ROWS_MAX {
@@ -279,7 +288,10 @@ fn remove_if_damaged(
         Err(StoreError::Damaged(_)) => true,
         Err(error) => return Err(error),
         Ok(None) => return Ok(None),
-        Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),
+        Ok(Some(payload)) => matches!(
+            kinds::verify(space, &key, &payload),
+            Err(StoreError::Damaged(_))
+        ),
     };
     if !is_damaged {
         return Ok(None);

@@ -51,6 +51,7 @@ pub use statements::counts::StatementCounts;
 use super::committer::{OnDurable, OnFatal};
 use caches::Caches;
 use connection::connect::Profiles;
+use connection::schema::MayMigrate;
 use layout::bounded::BoundedPartitions;
 pub(crate) use layout::row_ttls::RowTtls;
 use nodes::serving::{self, Serving, Verified};
@@ -90,8 +91,21 @@ pub enum Role {
         /// The shards that this node owns.
         ownership: Arc<dyn Ownership>,
     },
-    /// A command that reads and writes while other processes serve.
+    /// A command that reads and writes while other processes serve. It does not change the tables
+    /// of an earlier release, whose processes could no longer start.
     Command,
+    /// A command that may bring the tables up to date, because no process serves.
+    LoneCommand,
+}
+
+impl Role {
+    /// Returns the tables that the process may change.
+    fn may_migrate(&self) -> MayMigrate {
+        match self {
+            Self::Serving { .. } | Self::Node { .. } | Self::LoneCommand => MayMigrate::All,
+            Self::Command => MayMigrate::Empty,
+        }
+    }
 }
 
 /// The store on a CQL cluster.
@@ -322,7 +336,7 @@ impl Inner {
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, Option<(OnFatal, Serving)>), CqlOpenError> {
         let session = connection::connect::connect(&options).await?;
-        connection::schema::prepare(&session, &options).await?;
+        connection::schema::prepare(&session, &options, role.may_migrate()).await?;
         let profiles = Profiles::new(options.ingest_within);
         let statements = Statements::prepare(&session, &profiles).await?;
         let db = Db::new(session, statements);
@@ -351,7 +365,7 @@ impl Inner {
                     Some((on_fatal, Serving::AsNode)),
                 )
             }
-            Role::Command => {
+            Role::Command | Role::LoneCommand => {
                 let nothing = Arc::new(|_, _, _| {}) as OnDurable;
                 (
                     0,

@@ -1,4 +1,5 @@
-//! Handling of damaged rows: each affects only the object that it belongs to.
+//! Handling of damaged rows and of rows that a later release wrote: each affects only the object
+//! that it belongs to.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,8 @@ pub(crate) const KEY: &str = "an API key";
 /// The name of a damaged organization in the log.
 pub(crate) const ORGANIZATION: &str = "an organization";
 
-/// Replaces a damaged row of a session by `None`. Counts and logs it with the session's id.
+/// Replaces a row of a session by `None` if it is damaged or a later release wrote it. Counts and
+/// logs it with the session's id. For reads that change nothing.
 pub(crate) fn readable<T>(
     read: StoreResult<Option<T>>,
     session_id: SessionId,
@@ -37,11 +39,29 @@ pub(crate) fn readable<T>(
             .record();
             Ok(None)
         }
+        Err(StoreError::Newer(row)) => {
+            report_newer(what, &row);
+            Ok(None)
+        }
         read => read,
     }
 }
 
-/// Replaces a damaged row that belongs to no session by `None`. Counts and logs it.
+/// Replaces a damaged row of a session by `None`, like [`readable`]. A row that a later release
+/// wrote stays an error, because the caller must not answer or act as if it did not exist.
+pub(crate) fn replaceable<T>(
+    read: StoreResult<Option<T>>,
+    session_id: SessionId,
+    what: &'static str,
+) -> StoreResult<Option<T>> {
+    match read {
+        Err(StoreError::Newer(_)) => read,
+        read => readable(read, session_id, what),
+    }
+}
+
+/// Replaces a row that belongs to no session by `None` if it is damaged or a later release wrote
+/// it. Counts and logs it.
 pub(crate) fn skipped<T>(
     read: StoreResult<Option<T>>,
     what: &'static str,
@@ -49,6 +69,10 @@ pub(crate) fn skipped<T>(
     match read {
         Err(StoreError::Damaged(row)) => {
             report(what, &row);
+            Ok(None)
+        }
+        Err(StoreError::Newer(row)) => {
+            report_newer(what, &row);
             Ok(None)
         }
         read => read,
@@ -111,8 +135,8 @@ pub(crate) fn due_despite_damage(
     first_due: StoreResult<Option<TimestampMs>>,
 ) -> StoreResult<Option<TimestampMs>> {
     match first_due {
-        Err(StoreError::Damaged(row)) => {
-            report("an outbox", &row);
+        Err(error) if error.is_of_single_rows() => {
+            report_error("an outbox", &error);
             Ok(Some(TimestampMs(0)))
         }
         first_due => first_due,
@@ -123,4 +147,18 @@ pub(crate) fn due_despite_damage(
 pub(crate) fn report(what: &'static str, row: &str) {
     StoreMetrics::get().damaged.increment(1);
     tracing::error!(what, row, "stored data damaged");
+}
+
+/// Logs a row that a later release wrote.
+pub(crate) fn report_newer(what: &'static str, row: &str) {
+    tracing::warn!(what, row, "a later release wrote stored data");
+}
+
+/// Reports a damaged row, or a row that a later release wrote. Other errors concern no row.
+pub(crate) fn report_error(what: &'static str, error: &StoreError) {
+    match error {
+        StoreError::Damaged(row) => report(what, row),
+        StoreError::Newer(row) => report_newer(what, row),
+        _ => {}
+    }
 }

@@ -23,7 +23,7 @@ use porchlight_world::private_file::{sync_folder, sync_folders};
 
 use super::committer::{Committer, Disk, OnDurable, OnFatal};
 use super::continuity::{self, MissingGroups};
-use super::engine::fjall::acknowledged::{self, Acknowledged};
+use super::engine::fjall::acknowledged::{self, Acknowledged, StoreFormat};
 use super::engine::fjall::{Background, FjallEngine};
 use super::engine::{Durability, Engine, EngineError};
 use super::local::LocalStore;
@@ -72,6 +72,11 @@ pub enum OpenError {
         "{0} is missing or damaged: the integrity of the store cannot be verified. Restore it from a backup"
     )]
     Unknown(PathBuf),
+    /// A later release has written the store.
+    #[error(
+        "a later release has written the store in {0}: install that release, or restore a backup of this one"
+    )]
+    Newer(PathBuf),
     /// The store is a copy whose writing was interrupted.
     #[error("{0} is an incomplete backup, because its writing was interrupted. Use another backup")]
     Unfinished(PathBuf),
@@ -192,16 +197,20 @@ impl EmbeddedStore {
     }
 
     /// Opens the data keys of the store, without which sessions can be neither read nor written.
-    /// Other rows, such as API keys and webhooks, need no data key. Blocks.
+    /// Other rows, such as API keys and webhooks, need no data key. From then on, the first release
+    /// refuses the store, because it cannot read sealed rows. Blocks.
     ///
     /// # Errors
     ///
-    /// See [`DataKeysError`]; the store stays locked.
+    /// See [`DataKeysError`]. After an error of a data key, the store stays locked.
     pub fn unlock(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
-        match &self.folder {
-            Some(folder) => self.engine.unlock(folder, secrets),
-            None => Ok(()),
-        }
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let acknowledged = self.engine.inner().acknowledged();
+        self.engine.unlock(folder, secrets, acknowledged.format())?;
+        let changed = acknowledged.change_format(StoreFormat::Sealed);
+        changed.map_err(|error| DataKeysError::Io(folder.join(acknowledged::NAME), error))
     }
 
     /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier
@@ -258,12 +267,15 @@ pub(crate) fn open_engine(
         TryLockError::WouldBlock => OpenError::Locked(path.to_path_buf()),
         TryLockError::Error(error) => io(error),
     })?;
+    if file.try_exists().map_err(io)? && Acknowledged::is_newer(path).map_err(io)? {
+        return Err(OpenError::Newer(path.to_path_buf()));
+    }
     remove_cut_off_start(path).map_err(io)?;
     let has_engine = folder.try_exists().map_err(io)?;
     let has_file = file.try_exists().map_err(io)?;
     let acknowledged = match (has_engine, has_file) {
         // The file is created before the engine, so an engine without it has lost it.
-        (false, false) => Acknowledged::create(path, 0).map_err(io)?,
+        (false, false) => Acknowledged::create(path, 0, StoreFormat::NEWEST).map_err(io)?,
         (true, false) => return Err(OpenError::Unknown(file)),
         (_, true) => Acknowledged::open(path)
             .map_err(io)?
@@ -455,11 +467,11 @@ mod tests {
         // Three states of an interrupted first start: a journal without the version file, no
         // engine, and an empty file of the acknowledged group.
         let journal = || {
-            drop(Acknowledged::create(&path, 0).unwrap());
+            drop(Acknowledged::create(&path, 0, StoreFormat::First).unwrap());
             std::fs::create_dir_all(&engine).unwrap();
             std::fs::write(engine.join("0.jnl"), [0; 64]).unwrap();
         };
-        let number = || drop(Acknowledged::create(&path, 0).unwrap());
+        let number = || drop(Acknowledged::create(&path, 0, StoreFormat::First).unwrap());
         let empty = || std::fs::write(&file, "").unwrap();
         let cuts: [&dyn Fn(); 3] = [&journal, &number, &empty];
         for cut in cuts {
@@ -472,5 +484,40 @@ mod tests {
             assert!(engine.join("0.jnl").exists(), "nothing was removed");
             std::fs::remove_dir_all(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn a_store_of_a_later_release_is_refused_and_stays_as_it_is() {
+        let path = folder("later");
+        drop(EmbeddedStore::open_for_command(&path).unwrap());
+        let file = path.join(acknowledged::NAME);
+        let mut bytes = std::fs::read(&file).unwrap();
+        for slot in [0, bytes.len() - 16] {
+            bytes[slot + 3] = b'9';
+            let checksum = crc32fast::hash(&bytes[slot..slot + 12]).to_be_bytes();
+            bytes[slot + 12..slot + 16].copy_from_slice(&checksum);
+        }
+        std::fs::write(&file, &bytes).unwrap();
+        let opened = EmbeddedStore::open_for_command(&path);
+        assert!(matches!(opened, Err(OpenError::Newer(_))));
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_store_of_the_first_release_takes_the_newest_format_with_its_data_keys() {
+        let path = folder("first");
+        drop(EmbeddedStore::open_for_command(&path).unwrap());
+        drop(Acknowledged::create(&path, 1, StoreFormat::First).unwrap());
+        let format = || Acknowledged::open(&path).unwrap().unwrap().format();
+        let store = EmbeddedStore::open_for_command(&path).unwrap();
+        assert_eq!(format(), StoreFormat::First, "nothing is sealed yet");
+        store.unlock(&secrets()).unwrap();
+        assert_eq!(format(), StoreFormat::Sealed);
+        drop(store);
+        let store = EmbeddedStore::open_for_command(&path).unwrap();
+        assert_eq!(format(), StoreFormat::Sealed);
+        drop(store);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

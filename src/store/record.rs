@@ -49,6 +49,15 @@ pub(crate) fn damaged(space: Space, key: &[u8], what: &str) -> StoreError {
     ))
 }
 
+/// Returns the error for a sound row that only a later release can decode. `what` is the reason.
+pub(crate) fn newer(space: Space, key: &[u8], what: &str) -> StoreError {
+    StoreError::Newer(format!(
+        "{} row {}: {what}",
+        space.as_str(),
+        hex::encode(key)
+    ))
+}
+
 /// Returns whether a value's checksum matches.
 pub(crate) fn is_sound(space: Space, key: &[u8], value: &[u8]) -> bool {
     let parts = value.split_last_chunk::<4>();
@@ -98,7 +107,8 @@ pub(crate) fn encode_about<T: Serialize>(value: &T, bytes: usize) -> StoreResult
     postcard::to_extend(value, payload).map_err(StoreError::unavailable)
 }
 
-/// Decodes a payload that [`encode`] wrote.
+/// Decodes a payload that [`encode`] wrote and whose checksum was verified. If a sound payload does
+/// not decode, only another release can have written it.
 pub(crate) fn decode<T: DeserializeOwned>(
     space: Space,
     key: &[u8],
@@ -106,8 +116,9 @@ pub(crate) fn decode<T: DeserializeOwned>(
 ) -> StoreResult<T> {
     match payload.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
-            .map_err(|error| damaged(space, key, &format!("does not decode: {error}"))),
-        Some((format, _)) => Err(damaged(space, key, &format!("unknown format {format}"))),
+            .map_err(|error| newer(space, key, &format!("does not decode: {error}"))),
+        Some((0, _)) => Err(damaged(space, key, "no format")),
+        Some((format, _)) => Err(newer(space, key, &format!("unknown format {format}"))),
         None => Err(damaged(space, key, "empty")),
     }
 }
@@ -139,13 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_format_is_refused() {
+    fn a_row_of_a_later_release_is_not_damaged() {
         let mut payload = encode(&(1_u32, "a")).unwrap();
-        assert_eq!(
-            decode::<(u32, String)>(Space::State, b"k", &payload).unwrap(),
-            (1, "a".to_owned())
-        );
+        let decode = |payload: &[u8]| decode::<(u32, String)>(Space::State, b"k", payload);
+        assert_eq!(decode(&payload).unwrap(), (1, "a".to_owned()));
+        let cut_off = &payload[..payload.len() - 1];
+        assert!(matches!(decode(cut_off), Err(StoreError::Newer(_))));
         payload[0] = 9;
-        assert!(decode::<(u32, String)>(Space::State, b"k", &payload).is_err());
+        assert!(matches!(decode(&payload), Err(StoreError::Newer(_))));
+        payload[0] = 0;
+        for damaged in [payload.as_slice(), &[]] {
+            assert!(matches!(decode(damaged), Err(StoreError::Damaged(_))));
+        }
     }
 }

@@ -34,6 +34,7 @@ use self::owner::{KeyOwner, key_owner};
 use self::value::Nonces;
 use super::damage::skipped;
 use super::engine::fjall::FjallEngine;
+use super::engine::fjall::acknowledged::StoreFormat;
 use super::engine::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 use super::recent::Recent;
 use super::record;
@@ -101,31 +102,49 @@ impl<E: Engine> SealedEngine<E> {
     }
 
     /// Opens the data keys in the store's folder. The next synced batch destroys the keys that a
-    /// crash has left. Later calls do nothing.
+    /// crash has left. Later calls do nothing. In a store of the first format, the first release may
+    /// have written rows after this one has sealed others; afterwards a stored row says so.
     ///
     /// # Errors
     ///
     /// See [`DataKeysError`]; the engine stays locked.
-    pub(crate) fn unlock(&self, path: &Path, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+    pub(crate) fn unlock(
+        &self,
+        path: &Path,
+        secrets: &StoreSecrets,
+        format: StoreFormat,
+    ) -> Result<(), DataKeysError> {
         if self.sealing.get().is_some() {
             return Ok(());
         }
         let next = readable(self.inner.get(Space::State, NEXT).transpose())?;
         let has_note = readable(self.inner.get(Space::State, HAS_UNSEALED).transpose())?;
         let has_unsealed = || readable(Some(self.has_unsealed_rows()));
-        let unsealed = match next {
-            _ if has_note.is_some() => UnsealedRows::Noted,
+        let may_have_unsealed = next.is_none() || format == StoreFormat::First;
+        let unsealed = if has_note.is_some() {
+            UnsealedRows::Noted
+        } else if may_have_unsealed && has_unsealed()?.unwrap_or(true) {
             // A damaged block may hold such a row.
-            None if has_unsealed()?.unwrap_or(true) => UnsealedRows::Found,
-            _ => UnsealedRows::None,
+            UnsealedRows::Found
+        } else {
+            UnsealedRows::None
         };
         let keys = DataKeys::open(path, secrets, next.is_some())?;
+        // Without the first row about data keys, the batch that writes it also writes the note.
+        let must_note = unsealed == UnsealedRows::Found && next.is_some();
         let left = readable(Some(self.interrupted_erasures()))?.unwrap_or_default();
         let io = |error| DataKeysError::Io(path.join(data_keys::KEYS_FOLDER), error);
         // No key of the existing files is used again if the row is damaged or lost.
         let next = match next.and_then(decoded_next) {
             Some(next) => next,
             None => keys.end_number().map_err(io)?,
+        };
+        let unsealed = if must_note {
+            let noted = self.inner.apply(batch::note_unsealed(), Durability::Synced);
+            noted.map_err(|error| DataKeysError::Rows(error.into()))?;
+            UnsealedRows::Noted
+        } else {
+            unsealed
         };
         let sealing = Sealing {
             keys,

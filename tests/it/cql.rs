@@ -2,6 +2,8 @@
 //! that does not answer.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,7 @@ use crate::cql_process::{borrowed, variables, variables_of};
 use crate::cql_server::CqlServer;
 use crate::crash::{assert_reference_insights, insights, reference_insights, run_with_crashes};
 use crate::phone::{Client, Sent};
+use crate::released::cql_rows::connect;
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
@@ -213,6 +216,45 @@ fn a_restarted_node_has_all_acknowledged_data() {
     });
     assert_eq!(found.to_string(), reference_insights(1)[&0].to_string());
     server.stop();
+}
+
+#[test]
+fn a_process_that_waits_for_a_migration_stops_at_once() {
+    let folder = Folder::new();
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    Server::start(&folder, &borrowed(&variables)).stop();
+    let is_keyspace = |(name, _): &&(&str, String)| name.ends_with("KEYSPACE");
+    let (_, keyspace) = variables.iter().find(is_keyspace).unwrap();
+    // Another process holds the lock, and has not yet applied the last migration.
+    block_on(async {
+        let session = connect().await;
+        for statement in [
+            format!("DELETE FROM {keyspace}.schema_migrations WHERE number = 8"),
+            format!("INSERT INTO {keyspace}.schema_lock (name, holder) VALUES ('schema', 0x01)"),
+        ] {
+            session.query_unpaged(statement, ()).await.unwrap();
+        }
+    });
+    let mut child = porchlight()
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["--ops-listen", "127.0.0.1:0", "--data"])
+        .arg(folder.store())
+        .envs(borrowed(&variables))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_waiting = lines.any(|line| line.unwrap().contains("waiting for another process"));
+    assert!(is_waiting, "the process ended: {:?}", child.try_wait());
+    let terminated = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(terminated.unwrap().success());
+    let has_stopped = lines.any(|line| line.unwrap().contains("before its start was complete"));
+    assert!(has_stopped, "the process was not killed");
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn a_damaged_row_affects_only_its_owner() {
         let store = open_store(&damaged.store()).unwrap();
         let name = kinds::name(space, &key);
         let write = store.committer().write(move |txn| {
-            txn.put(space, key, vec![0xee; 8]);
+            txn.put(space, key, vec![0; 8]);
             Ok(())
         });
         block_on(write).unwrap();

@@ -203,6 +203,28 @@ async fn wait_for_deliveries(client: &Client) -> BTreeMap<String, Value> {
     }
 }
 
+/// Sends a batch again that the old release has acknowledged, as a phone does that did not receive
+/// the answer. The batch has a sample of an unknown kind, which the first release did not count.
+async fn repeat_batch(client: &Client, sessions: &BTreeMap<String, Value>) {
+    let is_sent = |session: &&Value| session["deliveryId"] == "every-kind";
+    let session = sessions.values().find(is_sent).unwrap();
+    let path = format!(
+        "/v1/sessions/{}/telemetry",
+        session["sessionId"].as_str().unwrap()
+    );
+    let batch = |samples: Value| json!({"seq": 0, "samples": samples}).to_string();
+    let mut samples = make::every_kind();
+    let repeated = batch(samples.clone());
+    let (status, answer) = client.request(&path, Some(&repeated), None).await;
+    assert_eq!(status, 202, "{answer}");
+    samples[1]["hPa"] = json!(1013.5);
+    let (status, answer) = client.request(&path, Some(&batch(samples)), None).await;
+    assert_eq!(
+        (status.as_u16(), &answer["code"]),
+        (409, &json!("seq_conflict"))
+    );
+}
+
 /// Lets a server finish the work of an old store: it scores, delivers and accepts telemetry.
 async fn finish(
     (client, api): (&Client, &str),
@@ -226,6 +248,7 @@ async fn finish(
         sessions.len(),
         expected["sessions"].as_array().unwrap().len()
     );
+    repeat_batch(client, &sessions).await;
     for (id, _) in sessions
         .iter()
         .filter(|(_, session)| session["status"] == "recording")

@@ -103,6 +103,37 @@ async fn nodes_that_start_concurrently_create_the_tables_once() {
     assert!(generations.iter().all(|&generation| generation > 0));
 }
 
+/// A process of an earlier release does not start on tables that a later one has changed, so a command
+/// must not change them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_leaves_the_tables_of_an_earlier_release_as_they_are() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(_) = options(keyspace.clone()) else {
+        return;
+    };
+    let open = async |role| {
+        let options = options(keyspace.clone()).unwrap();
+        CqlStore::open(options, role, Arc::new(SystemClock)).await
+    };
+    let created = open(Role::Command).await.unwrap();
+    created.close().await;
+    let session = privacy::connect(&keyspace).await;
+    let recorded = async || {
+        let select = "SELECT number FROM schema_migrations";
+        let rows = session.query_unpaged(select, ()).await.unwrap();
+        rows.into_rows_result().unwrap().rows_num()
+    };
+    let all = recorded().await;
+    let delete = format!("DELETE FROM schema_migrations WHERE number = {all}");
+    session.query_unpaged(delete, ()).await.unwrap();
+    let refused = open(Role::Command).await;
+    assert!(matches!(refused, Err(CqlOpenError::Outdated)));
+    assert_eq!(recorded().await, all - 1);
+    open(Role::LoneCommand).await.unwrap().close().await;
+    assert_eq!(recorded().await, all);
+    open(Role::Command).await.unwrap().close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_outbox_is_counted_to_its_end() {
     // More than any page, and than any list held in memory.

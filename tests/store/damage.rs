@@ -285,7 +285,7 @@ async fn a_message_that_a_quarantine_ends_is_logged_as_failed() {
     store.start(new_session(&start)).await.unwrap();
     let key = messages::key(start.session_id, 0);
     let damaged = store.committer().write(move |txn| {
-        txn.put(Space::State, key, vec![0xee; 8]);
+        txn.put(Space::State, key, vec![0; 8]);
         Ok(())
     });
     damaged.await.unwrap();

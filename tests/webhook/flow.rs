@@ -236,7 +236,7 @@ async fn lose_body(world: &World, session_id: SessionId, is_removed: bool) {
     let losing = world.store.committer().write(move |txn| {
         match is_removed {
             true => txn.delete(Space::State, key),
-            false => txn.put(Space::State, key, vec![0xee; 40]),
+            false => txn.put(Space::State, key, vec![0; 40]),
         }
         Ok(())
     });

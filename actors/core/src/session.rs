@@ -105,9 +105,9 @@ impl SessionMachine {
         if self.quarantined.first() == Some(&seq) {
             self.quarantined.remove(0);
         } else {
-            // Damaged data ends the batch but not the session: the journal's checksum matched,
-            // so the batch was packed this way and replays the same way.
-            let _damaged_rest = self.timeline.push_batch(context, batch);
+            // Unreadable data ends the batch but not the session. The replay of the session's end
+            // reads the same part of the batch, and reports and counts it.
+            let _unreadable_rest = self.timeline.push_batch(context, batch);
             self.t_max_ms = self.t_max_ms.max(batch.t_max_ms());
         }
         self.unsnapshotted += 1;

@@ -49,12 +49,23 @@ pub enum StoreError {
     /// Stored data is damaged.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
+    /// A later release wrote the stored data, which is sound. Nothing may replace, remove or give
+    /// up such data: that release can read it.
+    #[error("a later release wrote stored data: {0}")]
+    Newer(String),
 }
 
 impl StoreError {
     /// Returns the error of a store that is unavailable because of `source`.
     pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
+    }
+
+    /// Returns whether single rows cause the error, because they are damaged or a later release
+    /// wrote them. Other rows can be read, and another attempt fails in the same way.
+    #[must_use]
+    pub fn is_of_single_rows(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::Newer(_))
     }
 }
 

@@ -312,18 +312,18 @@ impl SessionActor {
     }
 
     /// Retries a failed store operation after [`STORE_RETRY_DELAY`]. The actor stops instead if the
-    /// session has finished, or if its rows are damaged: another attempt would fail in the same
-    /// way, and the actor reads no message between two attempts. The next message starts it again.
+    /// session has finished, or if its rows are damaged or of a later release: another attempt would
+    /// fail in the same way, and the actor reads no message between two attempts. The next message starts it again.
     fn retry_later(
         &self,
         ctx: &mut Context<Self>,
         error: &StoreError,
         retry: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
-        let is_damaged = matches!(error, StoreError::Damaged(_));
+        let is_lasting = error.is_of_single_rows();
         let sleeping = tokio::time::sleep(STORE_RETRY_DELAY).into_actor(self);
         ctx.wait(sleeping.map(move |(), actor, ctx| {
-            if is_damaged || actor.handle.slot().is_finished {
+            if is_lasting || actor.handle.slot().is_finished {
                 ctx.stop();
             } else {
                 retry(actor, ctx);

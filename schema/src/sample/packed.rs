@@ -10,6 +10,10 @@
 //! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a
 //! bitmap follows. Format 2 has `skipped`, the number of samples of an unknown kind that were left
 //! out; format 1 does not.
+//!
+//! A batch with a new kind, or with a new value of an enumeration, takes a new format. A release
+//! that does not know the format leaves the batch as it is; within a known format it would count
+//! the batch as damaged.
 
 mod column;
 mod reader;
@@ -24,7 +28,7 @@ pub use reader::BatchReader;
 pub(super) use writer::FixParts;
 pub use writer::{BatchBuilder, with_builder};
 
-use column::Cursor;
+use column::{Cursor, put_number};
 
 /// The number of the format of a batch of which no sample was left out. Every format ever written
 /// stays readable.
@@ -35,7 +39,7 @@ pub const FORMAT_WITH_SKIPPED: u8 = 2;
 /// The reason why bytes cannot be read as a packed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PackedError {
-    /// A later version wrote the batch.
+    /// A later release wrote the batch.
     #[error("packed batch of unknown format {0}")]
     Format(u8),
     /// The batch is truncated or inconsistent.
@@ -133,8 +137,54 @@ impl PackedBatch {
         Sha256::digest(&self.bytes).into()
     }
 
+    /// Returns the packed form in which the first release wrote a batch with the same samples, if it
+    /// differs: it did not count samples of an unknown kind.
+    fn without_skipped(&self) -> Option<Vec<u8>> {
+        let mut cursor = Cursor::new(&self.bytes);
+        match Head::read(&mut cursor) {
+            Ok(Head { skipped: 0, .. }) | Err(_) => None,
+            Ok(head) => {
+                let mut bytes = Vec::with_capacity(self.bytes.len());
+                bytes.push(FORMAT);
+                put_number(&mut bytes, u64::from(head.samples));
+                put_number(&mut bytes, u64::from(head.t_max_ms));
+                bytes.extend_from_slice(cursor.rest());
+                Some(bytes)
+            }
+        }
+    }
+
+    /// Returns whether the batch repeats the one with these packed bytes, which this release or the
+    /// first one wrote.
+    #[must_use]
+    pub fn is_repeat_of(&self, stored: &[u8]) -> bool {
+        stored == self.as_bytes()
+            || stored.first() == Some(&FORMAT)
+                && self.without_skipped().is_some_and(|bytes| bytes == stored)
+    }
+
+    /// Returns the hash under which the first release stored a batch with the same samples, if it
+    /// differs from [`Self::hash`].
+    #[must_use]
+    pub fn hash_without_skipped(&self) -> Option<[u8; 32]> {
+        self.without_skipped()
+            .map(|bytes| Sha256::digest(bytes).into())
+    }
+
+    /// Reads all samples, and fails at one that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first unreadable part.
+    pub fn check(&self) -> Result<(), PackedError> {
+        self.reader()?.each(&mut (), |(), _| {}, |(), _| {})
+    }
+
     /// Reads the samples in their order.
     pub fn reader(&self) -> Result<BatchReader<'_>, PackedError> {
         BatchReader::new(&self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

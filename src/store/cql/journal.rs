@@ -7,8 +7,7 @@ mod row;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use porchlight_ports::{
-    Acknowledged, Appended, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError,
-    StoreResult,
+    Acknowledged, Appended, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
@@ -46,9 +45,11 @@ impl Inner {
             let statement = &self.db.statements.batch_hashes;
             let stored: Vec<(Vec<u8>,)> = self.db.rows(statement, row_key, usize::MAX).await?;
             if !stored.is_empty() {
-                let is_repeated = stored
-                    .iter()
-                    .any(|(stored,)| stored.as_slice() == hash.as_slice());
+                let in_first_release = batch.hash_without_skipped();
+                let is_repeated = stored.iter().any(|(stored,)| {
+                    let stored = stored.as_slice();
+                    stored == hash || in_first_release.is_some_and(|first| stored == first)
+                });
                 return Ok(if is_repeated {
                     // The process that wrote the batch may have stopped before it set the mark.
                     self.mark_late(session_id, head, &hash).await?;
@@ -310,10 +311,7 @@ impl Journal for CqlStore {
             let (key, db) = (session_id.to_bytes(), &inner.db);
             let statement = &db.statements.notes_get;
             let rows: Vec<(Vec<u8>,)> = db.rows(statement, (key.as_slice(),), NOTES_MAX).await?;
-            let damaged = || StoreError::Damaged("notes: not a note".to_owned());
-            rows.iter()
-                .map(|(bytes,)| note_of(bytes).ok_or_else(damaged))
-                .collect()
+            rows.iter().map(|(bytes,)| note_of(bytes)).collect()
         })
         .await
     }
@@ -367,6 +365,9 @@ impl Snapshots for CqlStore {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_ports::StoreError;
+    use porchlight_schema::sample::packed::BatchBuilder;
+
     use super::*;
 
     #[test]
@@ -386,8 +387,23 @@ mod tests {
         let bytes = notes.map(note_bytes);
         assert!(bytes.is_sorted());
         for (note, bytes) in notes.into_iter().zip(bytes) {
-            assert_eq!(note_of(&bytes), Some(note));
-            assert_eq!(note_of(&bytes[1..]), None);
+            assert_eq!(note_of(&bytes).unwrap(), note);
+            assert!(matches!(note_of(&bytes[1..]), Err(StoreError::Damaged(_))));
+        }
+    }
+
+    #[test]
+    fn rows_of_a_later_release_are_not_damaged() {
+        assert!(matches!(note_of(&[4, 1]), Err(StoreError::Newer(_))));
+        let packed = BatchBuilder::default().pack();
+        let row = payload(&packed, TimestampMs(5));
+        assert_eq!(entry(1, &row).unwrap().batch, packed);
+        for place in [0, row.len() - packed.as_bytes().len()] {
+            let mut later = row.clone();
+            later[place] = 9;
+            assert!(matches!(entry(1, &later), Err(StoreError::Newer(_))));
+            later[place] = 0;
+            assert!(matches!(entry(1, &later), Err(StoreError::Damaged(_))));
         }
     }
 }

@@ -3,6 +3,7 @@
 mod documents;
 mod erasure;
 mod journal;
+mod later;
 mod outbox;
 
 use std::sync::Arc;
@@ -75,17 +76,27 @@ fn new_session(
     }
 }
 
-/// Overwrites every row whose key begins so with bytes of no known format.
-async fn damage(store: &MemoryStore, prefix: Vec<u8>) -> usize {
-    let damaged = store.committer().write(move |txn| {
+/// Overwrites every row whose key begins so with this payload.
+async fn overwrite(store: &MemoryStore, prefix: Vec<u8>, payload: Vec<u8>) -> usize {
+    let overwritten = store.committer().write(move |txn| {
         let rows = txn.rows(&Scan::keys(KeyRange::prefix(prefix), usize::MAX))?;
         let count = rows.len();
         for row in rows {
-            txn.put(Space::State, row.key, vec![0xee; 8]);
+            txn.put(Space::State, row.key, payload.clone());
         }
         Ok(count)
     });
-    damaged.await.unwrap()
+    overwritten.await.unwrap()
+}
+
+/// Overwrites every row whose key begins so with a payload that no release writes.
+async fn damage(store: &MemoryStore, prefix: Vec<u8>) -> usize {
+    overwrite(store, prefix, vec![0; 8]).await
+}
+
+/// Overwrites every row whose key begins so with a payload of a later release.
+async fn write_later(store: &MemoryStore, prefix: Vec<u8>) -> usize {
+    overwrite(store, prefix, vec![0xee; 8]).await
 }
 
 /// Breaks the checksum of every row whose key begins so.
@@ -103,19 +114,24 @@ fn break_rows(store: &MemoryStore, prefix: Vec<u8>) -> usize {
     count
 }
 
-/// Damages every row whose key begins so: its format, or its checksum.
+/// Makes every row whose key begins so unusable: its payload, its checksum or its format.
 async fn damage_in(way: Way, store: &MemoryStore, prefix: Vec<u8>) -> usize {
     match way {
-        Way::Format => damage(store, prefix).await,
+        Way::Payload => damage(store, prefix).await,
         Way::Checksum => break_rows(store, prefix),
+        Way::Later => write_later(store, prefix).await,
     }
 }
 
-/// The way in which a row is damaged.
+/// The way in which a row becomes unusable.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    Format,
+    /// No release writes its payload.
+    Payload,
+    /// Its checksum does not match.
     Checksum,
+    /// A later release wrote it.
+    Later,
 }
 
 /// Creates the endpoint of the tenant with this number.
@@ -196,7 +212,7 @@ async fn damaged_sessions_hide_neither_the_newest_time_nor_their_number() {
 
 #[tokio::test]
 async fn a_damaged_organization_hides_no_other() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let organizations = [1, 2, 3].map(|number| Organization {
             id: tenant(number).organization_id,
@@ -292,7 +308,7 @@ async fn a_damaged_insight_is_replaced() {
 
 #[tokio::test]
 async fn a_damaged_insight_hides_no_other_outcome() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (damaged, good) = (start(&store, 1).await, start(&store, 2).await);
         for session_id in [damaged, good] {
@@ -318,7 +334,7 @@ async fn a_session_that_failed_is_scored_again_without_its_damaged_batch() {
     end(&store, session_id).await;
     let key = crate::tables::journal::key(session_id, 0);
     let damaged = store.committer().write(|txn| {
-        txn.put(Space::Journal, key, vec![0xee; 8]);
+        txn.put(Space::Journal, key, vec![0; 8]);
         Ok(())
     });
     damaged.await.unwrap();

@@ -209,6 +209,11 @@ impl FjallEngine {
         }
     }
 
+    /// Returns the file next to the engine.
+    pub(crate) fn acknowledged(&self) -> &Acknowledged {
+        &self.acknowledged
+    }
+
     /// Returns the bytes in memtables, including waiting ones.
     pub(crate) fn memtables_bytes(&self) -> u64 {
         let bytes = self.with(|opened| Ok::<_, EngineError>(opened.database.write_buffer_size()));
@@ -365,6 +370,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use super::acknowledged::StoreFormat;
     use super::*;
 
     #[test]
@@ -372,7 +378,7 @@ mod tests {
         let name = format!("porchlight-fjall-visited-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        let acknowledged = Arc::new(Acknowledged::create(&folder, 0).unwrap());
+        let acknowledged = Arc::new(Acknowledged::create(&folder, 0, StoreFormat::NEWEST).unwrap());
         let path = folder.join("engine");
         let engine = FjallEngine::open(&path, acknowledged, Background::Working).unwrap();
         let row = Write {

@@ -56,6 +56,13 @@ impl Writer {
     }
 }
 
+/// Returns the write of the row that says that the engine may have rows that are not sealed.
+pub(super) fn note_unsealed() -> Vec<Write> {
+    let mut change = Change::default();
+    change.put(HAS_UNSEALED.to_vec(), Vec::new());
+    change.writes
+}
+
 /// The state of rows with personal data that are not sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnsealedRows {

@@ -31,7 +31,9 @@ impl Folder {
 
     fn open(&self, inner: &MemoryEngine) -> SealedEngine<MemoryEngine> {
         let engine = SealedEngine::new(inner.clone());
-        engine.unlock(&self.0, &secrets()).unwrap();
+        engine
+            .unlock(&self.0, &secrets(), StoreFormat::NEWEST)
+            .unwrap();
         engine
     }
 
@@ -316,7 +318,7 @@ fn a_locked_engine_serves_other_rows_only() {
         first: Zeroizing::new([6; 32]),
         others: Vec::new(),
     };
-    let refused = locked.unlock(&folder.0, &other);
+    let refused = locked.unlock(&folder.0, &other, StoreFormat::NEWEST);
     assert!(matches!(refused, Err(DataKeysError::OtherSecret(_))));
 }
 

@@ -1,6 +1,6 @@
 //! Endpoints: one for each tenant.
 
-use porchlight_ports::{Endpoint, StoreError, StoreResult};
+use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
 
@@ -68,7 +68,7 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
     for row in read.rows(&Scan::keys(KeyRange::prefix([b'h']), usize::MAX))? {
         match read.state(&row.key) {
             Ok(endpoint) => endpoints.extend(endpoint),
-            Err(StoreError::Damaged(row)) => damage::report("a webhook", &row),
+            Err(error) if error.is_of_single_rows() => damage::report_error("a webhook", &error),
             Err(error) => return Err(error),
         }
     }

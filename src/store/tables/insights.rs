@@ -62,7 +62,7 @@ pub(crate) fn commit(
 /// removed: the next start scores the session again.
 pub(crate) fn mark_if_failed(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     let stored = match newest(txn.as_read(), session_id) {
-        Err(StoreError::Damaged(_)) => None,
+        Err(error) if error.is_of_single_rows() => None,
         stored => stored?,
     };
     if stored.is_some_and(|stored| stored.record.error_message.is_some()) {

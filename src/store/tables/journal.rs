@@ -10,14 +10,14 @@ use std::sync::Arc;
 use porchlight_ports::{Acknowledged, Appended, JournalEntry, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
-use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::sample::packed::{PackedBatch, PackedError};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, sessions, to_score};
 use crate::damage::report;
 use crate::engine::{KeyRange, Space};
 use crate::journal_heads::JournalHead;
-use crate::record::{TRAILER_BYTES, damaged};
+use crate::record::{TRAILER_BYTES, damaged, newer};
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
@@ -60,7 +60,12 @@ fn parts<'a>(key: &[u8], payload: &'a [u8]) -> StoreResult<(TimestampMs, &'a [u8
             .split_first_chunk::<8>()
             .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
             .ok_or_else(|| damaged(Space::Journal, key, "too short")),
-        _ => Err(damaged(Space::Journal, key, "unknown format")),
+        Some((0, _)) => Err(damaged(Space::Journal, key, "no format")),
+        Some((format, _)) => {
+            let what = format!("unknown format {format}");
+            Err(newer(Space::Journal, key, &what))
+        }
+        None => Err(damaged(Space::Journal, key, "empty")),
     }
 }
 
@@ -76,17 +81,28 @@ fn entry(row: &Row) -> StoreResult<JournalEntry> {
         seq: seq_of(&row.key)?,
         received_at,
         batch: PackedBatch::from_bytes(Arc::from(batch))
-            .map_err(|error| damaged(Space::Journal, &row.key, &error.to_string()))?,
+            .map_err(|error| unpackable(&row.key, error))?,
     })
 }
 
-/// Verifies that a row is a batch.
+/// Returns the error for a sound row with a batch that cannot be read.
+fn unpackable(key: &[u8], error: PackedError) -> StoreError {
+    let what = error.to_string();
+    match error {
+        PackedError::Format(_) => newer(Space::Journal, key, &what),
+        PackedError::Damaged(_) => damaged(Space::Journal, key, &what),
+    }
+}
+
+/// Verifies that a row is a batch, and reads its samples to the end.
 pub(crate) fn verify(key: &[u8], payload: &[u8]) -> StoreResult<()> {
     let row = Row {
         key: key.to_vec(),
         payload: payload.to_vec(),
     };
-    entry(&row).map(drop)
+    let batch = entry(&row)?.batch;
+    let read = batch.check();
+    read.map_err(|error| unpackable(key, error))
 }
 
 /// Removes a damaged batch, whose number then counts as missing: the phone can send it again.
@@ -160,7 +176,7 @@ pub(crate) fn append(
         next.missing = head.missing.saturating_add(seq - expected);
     } else if let Some(there) = txn.get(Space::Journal, &key)? {
         txn.journal_heads.set(session_id, head);
-        return Ok(if parts(&key, &there)?.1 == batch.as_bytes() {
+        return Ok(if batch.is_repeat_of(parts(&key, &there)?.1) {
             Appended::Repeated
         } else {
             Appended::Conflict

@@ -1,9 +1,9 @@
 //! The check value of the secret key that the store depends on, in one row.
 
-use porchlight_ports::{KeyCheckValue, StoreResult};
+use porchlight_ports::{KeyCheckValue, StoreError, StoreResult};
 
 use super::Key;
-use crate::damage::skipped;
+use crate::damage::report;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Scan, Txn};
 
@@ -20,7 +20,13 @@ fn key() -> Vec<u8> {
 /// Returns the stored check value. A damaged one counts as absent: the next start verifies the key
 /// with a stored secret, as for a store of the first release, and writes a new value.
 pub(crate) fn find(read: &dyn Read) -> StoreResult<Option<KeyCheckValue>> {
-    let found = skipped(read.state(&key()), "the check value of the secret key")?;
+    let found = match read.state(&key()) {
+        Err(StoreError::Damaged(row)) => {
+            report("the check value of the secret key", &row);
+            None
+        }
+        found => found?,
+    };
     Ok(found.map(KeyCheckValue))
 }
 

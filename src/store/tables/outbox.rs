@@ -23,7 +23,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, session_at_end, time_from};
-use crate::damage::{readable, readable_rows, report, skipped};
+use crate::damage::{readable, readable_rows, report_error, skipped};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 pub use node::{depth, sweep, work};
@@ -325,8 +325,8 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
-/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is
-/// made again from the lane: the change must not fail or be ignored, because it would be repeated
+/// Returns the row of a message that changes. If it does not decode, or was removed as damaged, it
+/// is made again from the lane: the change must not fail or be ignored, because it would be repeated
 /// for ever.
 fn stored_delivery(
     read: &dyn Read,
@@ -336,7 +336,7 @@ fn stored_delivery(
 ) -> StoreResult<Option<DeliveryRow>> {
     let before = &update.before;
     match read.state(key) {
-        Err(StoreError::Damaged(row)) => report(DELIVERY, &row),
+        Err(error) if error.is_of_single_rows() => report_error(DELIVERY, &error),
         Ok(None) => {
             let waiting = read.state::<Queued>(&lane_key(endpoint_id, before));
             let waiting = readable(waiting, before.session_id, WAITING)?;

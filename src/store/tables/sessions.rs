@@ -9,7 +9,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, idempotency, outbox, session_at_end, session_index, to_score};
-use crate::damage::readable;
+use crate::damage::{readable, replaceable};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
@@ -259,10 +259,10 @@ pub(crate) fn find_readable(
     read: &dyn Read,
     session_id: SessionId,
 ) -> StoreResult<Option<SessionRow>> {
-    let start = readable(start_of(read, session_id), session_id, "a session")?;
+    let start = replaceable(start_of(read, session_id), session_id, "a session")?;
     let Some(start) = start else {
         return Ok(None);
     };
-    let end = readable(end_of(read, session_id), session_id, "the end of a session")?;
+    let end = replaceable(end_of(read, session_id), session_id, "the end of a session")?;
     Ok(Some(SessionRow { start, end }))
 }

@@ -8,12 +8,12 @@ use porchlight_store::txn::Scan;
 use super::*;
 use crate::recorders::native::{delivery, sent_natively};
 
-/// Overwrites the row of a session in this table with bytes of no known format.
+/// Overwrites the row of a session in this table with bytes that no release writes.
 async fn damage(server: &Server, table: u8, id: &str) {
     let id: SessionId = id.parse().unwrap();
     let key = [&[table], id.to_bytes().as_slice()].concat();
     let write = server.store.committer().write(move |txn| {
-        txn.put(Space::State, key, vec![0xee; 8]);
+        txn.put(Space::State, key, vec![0; 8]);
         Ok(())
     });
     write.await.unwrap();

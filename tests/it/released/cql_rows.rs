@@ -25,7 +25,8 @@ const BOOTSTRAP: &str = "schema_migrations (number int PRIMARY KEY, hash blob)";
 /// The rows of each table, in the format of `SELECT JSON`.
 pub(crate) type Rows = BTreeMap<String, Vec<Value>>;
 
-async fn connect() -> Session {
+/// Opens a session on the test server, without a keyspace.
+pub(crate) async fn connect() -> Session {
     let nodes = &CqlServer::get().unwrap().nodes;
     SessionBuilder::new()
         .known_nodes(nodes)
@@ -34,7 +35,7 @@ async fn connect() -> Session {
         .unwrap()
 }
 
-/// Opens a keyspace without taking part in its service.
+/// Opens a keyspace without taking part in its service, and brings its tables up to date.
 pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
     let server = CqlServer::get().unwrap();
     let options = CqlOptions {
@@ -49,7 +50,7 @@ pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
         session_max: Duration::from_secs(12 * 3_600),
         agreement: porchlight_store::cql::Agreement::default(),
     };
-    CqlStore::open(options, Role::Command, Arc::new(SystemClock))
+    CqlStore::open(options, Role::LoneCommand, Arc::new(SystemClock))
         .await
         .unwrap()
 }

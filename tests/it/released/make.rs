@@ -92,7 +92,7 @@ fn split_keys(keys: &Value) -> Value {
 }
 
 /// Returns one sample of each kind, and one of a kind that no version knows.
-fn every_kind() -> Value {
+pub(super) fn every_kind() -> Value {
     json!([
         {"t": 0.0, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 5.0, "altitudeM": 34.5,
             "speedMps": 1.25, "bearingDeg": 90.0, "mock": false, "provider": "gnss"},

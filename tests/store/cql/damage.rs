@@ -19,6 +19,9 @@ use super::open;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{T0, end_at, message, new_session, put_endpoint, start, tenant};
 
+/// Bytes that no release writes: 0 is no format, and the rest is not UTF-8.
+const DAMAGED: [u8; 2] = [0, 0xee];
+
 /// A store with an endpoint, and a connection to its tables.
 struct Damaged {
     store: Arc<CqlStore>,
@@ -64,7 +67,7 @@ impl Damaged {
 
     /// Writes bytes that do not decode. `statement` names their cell first, and then the row.
     async fn damage(&self, statement: &str, row: &[u8]) {
-        let values = ([0xee_u8].as_slice(), row);
+        let values = (DAMAGED.as_slice(), row);
         self.session.query_unpaged(statement, values).await.unwrap();
     }
 
@@ -77,7 +80,7 @@ impl Damaged {
         let mut rows = rows.map(Result::unwrap);
         let row = rows.find(|(_, _, row)| *row == id.to_bytes()).unwrap();
         let update = "UPDATE deliveries SET data = ? WHERE tenant = ? AND slot = ? AND id = ?";
-        let values = ([0xee_u8].as_slice(), row.0, row.1, row.2);
+        let values = (DAMAGED.as_slice(), row.0, row.1, row.2);
         self.session.query_unpaged(update, values).await.unwrap();
     }
 
@@ -145,7 +148,7 @@ async fn an_entry_that_cannot_be_decoded_stalls_no_message() {
         "INSERT INTO outbox (endpoint, slot, kind, at, id, data) VALUES (?, ?, ?, ?, ?, ?)";
     // The entry of a message, and entries whose message is unknown.
     for id in [id.as_slice(), &[7; 16], &[7]] {
-        let values = (key.as_slice(), slot, kind, at, id, [0xee_u8].as_slice());
+        let values = (key.as_slice(), slot, kind, at, id, DAMAGED.as_slice());
         outbox.session.query_unpaged(insert, values).await.unwrap();
     }
     assert_eq!(outbox.ready().await, lanes);
@@ -162,7 +165,7 @@ async fn a_lane_whose_state_cannot_be_decoded_stalls_no_other() {
     let (damaged, other) = (outbox.start().await, outbox.start().await);
     let insert = "INSERT INTO lane_cursor (session, generation, data) VALUES (?, ?, ?)";
     let key = damaged.to_bytes();
-    let values = (key.as_slice(), i64::MAX, [0xee_u8].as_slice());
+    let values = (key.as_slice(), i64::MAX, DAMAGED.as_slice());
     outbox.session.query_unpaged(insert, values).await.unwrap();
     // The process that has started the sessions knows their states without a read.
     outbox.store = open(outbox.keyspace.clone()).await.unwrap().unwrap();
@@ -326,7 +329,7 @@ async fn a_recorder_or_an_idempotency_key_that_cannot_be_decoded_hides_no_other(
     let mut own = tenant.organization_id.to_bytes().to_vec();
     own.push(1);
     let update = "UPDATE idempotency SET data = ? WHERE tenant = ? AND key = ?";
-    let values = ([0xee_u8].as_slice(), own, key);
+    let values = (DAMAGED.as_slice(), own, key);
     damaged.session.query_unpaged(update, values).await.unwrap();
     let removed = store.erase_idempotency_keys(tenant, T0, None, 50).await;
     assert_eq!(removed.unwrap().rows, 2);

@@ -60,8 +60,8 @@ impl<'a> Feed<'a> {
         }
         let live = (!is_late).then_some(&mut self.timeline);
         for timeline in live.into_iter().chain(&mut self.recomputed) {
-            // As in the live machine, damaged data ends the batch but not the session.
-            let _damaged_rest = timeline.push_batch(self.context, batch);
+            // As in the live machine, unreadable data ends the batch but not the session.
+            let _unreadable_rest = timeline.push_batch(self.context, batch);
         }
     }
 

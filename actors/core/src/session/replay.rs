@@ -9,7 +9,7 @@ mod kept;
 
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::insight::DroppedSamples;
-use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::sample::packed::{PackedBatch, PackedError};
 use porchlight_schema::sample::{Sample, SystemName};
 
 use crate::context::SessionContext;
@@ -95,7 +95,8 @@ pub struct Replayed {
     pub system: Vec<(u32, SystemName)>,
     /// Number of batches missing below the highest `seq`.
     pub missing_batches: u32,
-    /// Number of batches left out because a detector could not process them.
+    /// Number of batches left out because a detector could not process them, or read only in part
+    /// because the rest cannot be read.
     pub quarantined_batches: u32,
     /// The counts of samples that were dropped before detection.
     pub dropped: DroppedSamples,
@@ -126,16 +127,23 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Adds the next batch, in order of `seq`.
-    pub fn batch(&mut self, seq: u32, batch: &PackedBatch) {
+    /// Adds the next batch, in order of `seq`. Returns whether it could be read to its end. As in
+    /// the live machine, unreadable data ends the batch but not the session; the batch then counts
+    /// as quarantined.
+    pub fn batch(&mut self, seq: u32, batch: &PackedBatch) -> bool {
         self.pass(seq);
         let unknown_kind = &mut self.replayed.dropped.unknown_kind;
         *unknown_kind = unknown_kind.saturating_add(batch.skipped());
-        // As in the live machine, damaged data ends the batch but not the session.
-        let Ok(mut reader) = batch.reader() else {
-            return;
-        };
-        while let Ok(Some(sample)) = reader.next_sample() {
+        let is_read = self.read(batch).is_ok();
+        if !is_read {
+            self.replayed.quarantined_batches += 1;
+        }
+        is_read
+    }
+
+    fn read(&mut self, batch: &PackedBatch) -> Result<(), PackedError> {
+        let mut reader = batch.reader()?;
+        while let Some(sample) = reader.next_sample()? {
             let windows = &mut self.replayed.windows;
             let is_taken = self
                 .detection
@@ -150,6 +158,7 @@ impl<'a> Replay<'a> {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Leaves out the next batch, in order of `seq`.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use porchlight_core::backoff::Backoff;
 use porchlight_core::session::reconcile::{Reconcile, Stored, reconcile};
 use porchlight_observe::peer::PeerMetrics;
-use porchlight_ports::{SessionRow, StoreError, StoreResult};
+use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{RECONCILES_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
 use tokio::sync::Semaphore;
@@ -80,8 +80,8 @@ impl Registry {
             let mut backoff = BACKOFF;
             while let Err(error) = registry.reconcile(session_id).await {
                 store_failed(session_id, "reconciling a session", &error);
-                // Damaged rows stay damaged; the session's score reports them.
-                if registry.is_draining() || matches!(error, StoreError::Damaged(_)) {
+                // Another attempt reads the same rows; the session's score reports damaged ones.
+                if registry.is_draining() || error.is_of_single_rows() {
                     break;
                 }
                 tokio::time::sleep(backoff.on_failure()).await;

@@ -89,8 +89,12 @@ async fn replay_known(
         && let Some(page) = pages.next().await?
     {
         for entry in &page {
-            let applied = apply(entry, |entry| replay.batch(entry.seq, &entry.batch));
-            if applied.is_err() {
+            let mut is_read = true;
+            let applied = apply(entry, |entry| {
+                is_read = replay.batch(entry.seq, &entry.batch);
+            });
+            // The whole replay reports a batch that cannot be read.
+            if applied.is_err() || !is_read {
                 return Ok(None);
             }
             yielding.after(entry.batch.samples()).await;

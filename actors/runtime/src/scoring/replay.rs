@@ -26,8 +26,14 @@ pub(crate) async fn replay(
     let quarantined = notes.iter().filter_map(|note| note.quarantined());
     let mut left_out = LeftOut::new(quarantined);
     loop {
-        match replay_without(store, context, session_id, left_out.seqs()).await? {
+        let mut unreadable = Vec::new();
+        let replaying =
+            replay_without(store, context, session_id, left_out.seqs(), &mut unreadable);
+        match replaying.await? {
             Ok(replay) => {
+                for seq in unreadable {
+                    record_unreadable(session_id, seq);
+                }
                 return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
             }
             Err(PanickingBatch { seq }) if left_out.add(seq) => {
@@ -44,6 +50,7 @@ async fn replay_without<'c>(
     context: &'c SessionContext,
     session_id: SessionId,
     quarantined: &BTreeSet<u32>,
+    unreadable: &mut Vec<u32>,
 ) -> Result<Result<Replay<'c>, PanickingBatch>, StoreError> {
     let mut replay = Replay::new(context);
     let (mut pages, mut yielding) = (journal::pages(store, session_id), Yielding::default());
@@ -52,8 +59,8 @@ async fn replay_without<'c>(
             let applied = apply(entry, |entry| {
                 if quarantined.contains(&entry.seq) {
                     replay.quarantined(entry.seq);
-                } else {
-                    replay.batch(entry.seq, &entry.batch);
+                } else if !replay.batch(entry.seq, &entry.batch) {
+                    unreadable.push(entry.seq);
                 }
             });
             if let Err(panicking) = applied {
@@ -63,6 +70,18 @@ async fn replay_without<'c>(
         }
     }
     Ok(Ok(replay))
+}
+
+/// Reports a batch whose samples cannot be read to the end. No note is written: another release may
+/// be able to read the batch.
+fn record_unreadable(session_id: SessionId, seq: u32) {
+    let error = StoreError::Damaged(format!("the samples of batch {seq} cannot be read"));
+    Fact::Damaged {
+        session_id,
+        what: "a batch",
+        error: &error,
+    }
+    .record();
 }
 
 /// A batch at which a detector panicked, and would panic again.

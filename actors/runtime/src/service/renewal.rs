@@ -89,6 +89,10 @@ impl Service {
                 tracing::error!(error = chain(&error), session = %session_id, "a session with a damaged row cannot be renewed and will expire");
                 Ok(false)
             }
+            Err(error @ StoreError::Newer(_)) => {
+                tracing::warn!(error = chain(&error), session = %session_id, "a session with a row of a later release is not renewed by this process");
+                Ok(false)
+            }
             renewed => renewed,
         }
     }

@@ -21,6 +21,11 @@ impl<'a> Cursor<'a> {
         Self { bytes }
     }
 
+    /// Returns the bytes that were not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(super) fn byte(&mut self, what: &'static str) -> Result<u8, PackedError> {
         let (&byte, rest) = self.bytes.split_first().ok_or(PackedError::Damaged(what))?;
         self.bytes = rest;

@@ -30,6 +30,12 @@ pub enum CqlOpenError {
     /// A statement that migrates the tables failed, or the tables are not those of this release.
     #[error("the tables cannot be brought up to date: {0}")]
     Schema(String),
+    /// The tables are older than this release, and a command does not change them.
+    #[error(
+        "the tables are those of an earlier release, whose processes could no longer start if this command brought them \
+         up to date: start a server of this release first, or use the command of the earlier release"
+    )]
+    Outdated,
     /// The store cannot be read or written.
     #[error("the CQL cluster sent an unexpected answer")]
     Store(#[from] porchlight_ports::StoreError),

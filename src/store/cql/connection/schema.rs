@@ -4,6 +4,9 @@
 //! The process that takes the lock applies the missing migrations; the others wait. The lock is one
 //! row, taken by a lightweight transaction, and expires when its holder dies. Migrations consist of
 //! repeatable statements, so an interrupted one is applied again from its start.
+//!
+//! A process of an earlier release does not start on migrated tables. Therefore only servers, and
+//! the commands that run before any server, migrate the tables of an earlier release.
 
 use std::time::Duration;
 
@@ -48,8 +51,9 @@ const BOOTSTRAP: [&str; 2] = [
 const LOCK_TTL_SEC: i32 = 120;
 /// The interval at which a waiting process checks the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// The maximum time that a process waits for the lock, which exceeds the time to live of the lock.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(300);
+/// The maximum time that a process waits for the lock. It exceeds the time to live of the lock, and
+/// ends before systemd ends the start (`TimeoutStartSec` of 300 s in `deploy`).
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(240);
 /// The time after which a cluster without a quorum counts as failed instead of starting.
 pub(in crate::cql) const QUORUM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum number of attempts at a schema change.
@@ -73,10 +77,24 @@ pub fn is_keyspace(text: &str) -> bool {
             .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
 }
 
+/// The right of a process to change tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum MayMigrate {
+    /// The process may create tables and migrate those of an earlier release.
+    All,
+    /// The process may create the tables of an empty keyspace.
+    Empty,
+}
+
 /// Creates the keyspace if absent, selects it, and migrates its tables.
+///
+/// # Errors
+///
+/// Returns [`CqlOpenError::Outdated`] if the process may not migrate the tables, among other errors.
 pub(in crate::cql) async fn prepare(
     session: &Session,
     options: &CqlOptions,
+    may_migrate: MayMigrate,
 ) -> Result<(), CqlOpenError> {
     if !is_keyspace(&options.keyspace) {
         return Err(CqlOpenError::Keyspace);
@@ -91,7 +109,7 @@ pub(in crate::cql) async fn prepare(
         back_off().await;
     }
     topology::check(session, options).await?;
-    migrate(session).await
+    migrate(session, may_migrate).await
 }
 
 /// Creates the keyspace and the tables that migrations need.
@@ -129,17 +147,23 @@ fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
+async fn migrate(session: &Session, may_migrate: MayMigrate) -> Result<(), CqlOpenError> {
     let mut me = vec![0; 16];
     fill(&mut me);
     let began = tokio::time::Instant::now();
+    let mut is_waiting = false;
     loop {
-        match migrate_once(session, &me).await {
+        match migrate_once(session, &me, may_migrate).await {
             Ok(true) => return Ok(()),
             Ok(false) if began.elapsed() > LOCK_WAIT_MAX => {
                 return Err(CqlOpenError::LockHeld);
             }
-            Ok(false) => {}
+            Ok(false) => {
+                if !is_waiting {
+                    tracing::info!("waiting for another process that migrates the tables");
+                }
+                is_waiting = true;
+            }
             // A cluster that is just starting needs some time to reach a quorum.
             Err(Refused::Retryable(error)) if began.elapsed() > QUORUM_TIMEOUT => {
                 return Err(error);
@@ -159,12 +183,44 @@ enum Refused {
     Final(CqlOpenError),
 }
 
-/// Applies missing migrations; false if another process holds the lock.
-async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
+/// The migrations of a keyspace that are recorded as applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    None,
+    /// Those of an earlier release, or those of a migration in progress.
+    Some,
+    All,
+}
+
+/// Returns the recorded migrations.
+async fn recorded(session: &Session) -> Result<Applied, Refused> {
     let applied = applied(session).await.map_err(Refused::Retryable)?;
     let missing = missing(&applied).map_err(|error| Refused::Final(failed(error)))?;
-    if missing.is_empty() {
-        return Ok(true);
+    Ok(match (applied.is_empty(), missing.is_empty()) {
+        (_, true) => Applied::All,
+        (true, false) => Applied::None,
+        (false, false) => Applied::Some,
+    })
+}
+
+/// Applies missing migrations; false if another process holds the lock.
+async fn migrate_once(
+    session: &Session,
+    me: &[u8],
+    may_migrate: MayMigrate,
+) -> Result<bool, Refused> {
+    match recorded(session).await? {
+        Applied::All => return Ok(true),
+        Applied::Some if may_migrate == MayMigrate::Empty => {
+            let holder = lock_holder(session).await.map_err(Refused::Retryable)?;
+            // A process that has released the lock meanwhile has recorded all migrations before.
+            return match recorded(session).await? {
+                Applied::All => Ok(true),
+                _ if holder.is_some() => Ok(false),
+                _ => Err(Refused::Final(CqlOpenError::Outdated)),
+            };
+        }
+        Applied::Some | Applied::None => {}
     }
     if !take_lock(session, me).await.map_err(Refused::Retryable)? {
         return Ok(false);
@@ -322,12 +378,16 @@ async fn renew_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
 }
 
 async fn holds_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
+    Ok(lock_holder(session).await?.as_deref() == Some(me))
+}
+
+async fn lock_holder(session: &Session) -> Result<Option<Vec<u8>>, CqlOpenError> {
     let mut read = Statement::new("SELECT holder FROM schema_lock WHERE name = 'schema'");
     read.set_consistency(Consistency::LocalSerial);
     let rows = session.query_unpaged(read, ()).await.map_err(failed)?;
     let rows = rows.into_rows_result().map_err(failed)?;
     let holder: Option<(Option<Vec<u8>>,)> = rows.maybe_first_row().map_err(failed)?;
-    Ok(holder.and_then(|(holder,)| holder).as_deref() == Some(me))
+    Ok(holder.and_then(|(holder,)| holder))
 }
 
 async fn release_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use porchlight_ports::{JournalEntry, Note, StoreError, StoreResult};
 use porchlight_schema::limits::JOURNAL_PARTITION_BATCHES_MAX;
-use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::sample::packed::{FORMAT_WITH_SKIPPED, PackedBatch, PackedError};
 use porchlight_schema::time::TimestampMs;
 
 /// Batches per partition before the nodes agreed on bounded partitions.
@@ -51,7 +51,11 @@ pub(super) fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
             .split_first_chunk::<8>()
             .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
             .ok_or_else(|| damaged("too short")),
-        _ => Err(damaged("unknown format")),
+        Some((&format, _)) if format > FORMAT => Err(StoreError::Newer(format!(
+            "telemetry: unknown format {format}"
+        ))),
+        Some(_) => Err(damaged("no format")),
+        None => Err(damaged("empty")),
     }
 }
 
@@ -62,8 +66,17 @@ pub(super) fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
     Ok(JournalEntry {
         seq,
         received_at,
-        batch: batch.map_err(|error| StoreError::Damaged(format!("telemetry: {error}")))?,
+        batch: batch.map_err(unpackable)?,
     })
+}
+
+/// Returns the error for a row with a batch that cannot be read.
+fn unpackable(error: PackedError) -> StoreError {
+    let what = format!("telemetry: {error}");
+    match error {
+        PackedError::Format(format) if format > FORMAT_WITH_SKIPPED => StoreError::Newer(what),
+        PackedError::Format(_) | PackedError::Damaged(_) => StoreError::Damaged(what),
+    }
 }
 
 /// Returns a note's bytes, which sort as notes do.
@@ -85,8 +98,25 @@ pub(in super::super) fn note_bytes(note: Note) -> Vec<u8> {
     }
 }
 
-/// Returns the note that [`note_bytes`] encoded, or `None` if the bytes are damaged.
-pub(super) fn note_of(bytes: &[u8]) -> Option<Note> {
+/// The greatest first byte of a note.
+const NOTE_MAX: u8 = 3;
+
+/// Returns the note that [`note_bytes`] encoded.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Newer`] if the first byte is that of a later release, and
+/// [`StoreError::Damaged`] for other bytes.
+pub(super) fn note_of(bytes: &[u8]) -> StoreResult<Note> {
+    match bytes.first() {
+        Some(&kind) if kind > NOTE_MAX => {
+            Err(StoreError::Newer(format!("notes: unknown kind {kind}")))
+        }
+        _ => known_note(bytes).ok_or_else(|| StoreError::Damaged("notes: not a note".to_owned())),
+    }
+}
+
+fn known_note(bytes: &[u8]) -> Option<Note> {
     let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
     match bytes.split_first()? {
         (0, rest) if rest.len() == 8 => Some(Note::Skipped {

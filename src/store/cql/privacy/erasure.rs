@@ -29,7 +29,7 @@ use crate::cql::statements::db::{Lwt, decode, id_bytes};
 use crate::cql::webhooks::relay::MessageHead;
 use crate::cql::work::live_sessions::all_buckets;
 use crate::cql::{CqlStore, Inner};
-use crate::damage::{readable, skipped};
+use crate::damage::{replaceable, skipped};
 
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in
 /// microseconds. It is the longest time that a score takes from its read of the row to its insight,
@@ -42,7 +42,7 @@ type StoredIdempotencyKey = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl Inner {
     async fn session_rows(self: Arc<Self>, session_id: SessionId) -> StoreResult<SessionRows> {
-        let state = readable(self.state(session_id).await, session_id, "its state")?;
+        let state = replaceable(self.state(session_id).await, session_id, "its state")?;
         Ok(SessionRows {
             batches: u64::from(self.count(session_id).await?),
             insights: u64::from(state.is_some_and(|state| state.insight.is_some())),
@@ -179,7 +179,7 @@ impl Inner {
             };
             let start = &there.record.start;
             let is_there = match self.record(start.session_id).await {
-                Err(StoreError::Damaged(_)) => true,
+                Err(error) if error.is_of_single_rows() => true,
                 record => record?.is_some(),
             };
             if start.created_at > until || is_there {

@@ -125,7 +125,8 @@ pub(in crate::cql) fn encode<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     postcard::to_extend(value, bytes).map_err(StoreError::unavailable)
 }
 
-/// Decodes a blob that [`encode`] wrote; `table` appears in errors.
+/// Decodes a blob that [`encode`] wrote; `table` appears in errors. A greater number of the format
+/// comes from a later release.
 pub(in crate::cql) fn decode<T: DeserializeOwned>(
     table: &'static str,
     bytes: &[u8],
@@ -133,9 +134,10 @@ pub(in crate::cql) fn decode<T: DeserializeOwned>(
     match bytes.split_first() {
         Some((&FORMAT, body)) => postcard::from_bytes(body)
             .map_err(|error| StoreError::Damaged(format!("{table}: does not decode: {error}"))),
-        Some((format, _)) => Err(StoreError::Damaged(format!(
+        Some((&format, _)) if format > FORMAT => Err(StoreError::Newer(format!(
             "{table}: unknown format {format}"
         ))),
+        Some(_) => Err(StoreError::Damaged(format!("{table}: no format"))),
         None => Err(StoreError::Damaged(format!("{table}: empty"))),
     }
 }

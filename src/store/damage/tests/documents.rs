@@ -63,7 +63,7 @@ async fn a_damaged_document_is_listed_as_empty_and_can_be_removed() {
 
 #[tokio::test]
 async fn a_damaged_mark_keeps_its_session_and_no_other() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (marked, other) = (start(&store, 1).await, start(&store, 2).await);
         for session_id in [marked, other] {
@@ -94,7 +94,7 @@ async fn a_damaged_mark_keeps_its_session_and_no_other() {
 
 #[tokio::test]
 async fn a_session_with_a_damaged_start_stays_while_any_session_is_held() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (held, damaged, good) = (
             start(&store, 1).await,

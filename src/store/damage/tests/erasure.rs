@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_damaged_recorder_hides_no_other() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let id = |number| RecorderId::new(T0, number);
         for number in 0..5 {
@@ -47,7 +47,7 @@ async fn start_and_erase(store: &MemoryStore, key: &str, number: u128) {
 
 #[tokio::test]
 async fn a_damaged_idempotency_key_keeps_no_other() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         for (number, key) in ["a", "b", "c"].into_iter().enumerate() {
             start_and_erase(&store, key, number as u128).await;
@@ -88,7 +88,7 @@ async fn damaged_rows_stop_no_sweep_of_idempotency_keys_or_outboxes() {
 
 #[tokio::test]
 async fn rows_of_a_session_are_counted_although_they_are_damaged() {
-    for way in [Way::Format, Way::Checksum] {
+    for way in [Way::Payload, Way::Checksum, Way::Later] {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let session_id = start(&store, 1).await;
         end(&store, session_id).await;

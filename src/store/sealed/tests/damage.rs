@@ -132,7 +132,9 @@ fn a_damaged_block_refuses_no_batch() {
         ];
         apply(&folder.open(&inner), written.to_vec());
         let engine = SealedEngine::new(Damaged(inner.clone(), table));
-        engine.unlock(&folder.0, &secrets()).unwrap();
+        engine
+            .unlock(&folder.0, &secrets(), StoreFormat::NEWEST)
+            .unwrap();
         // Retention removes the rows of an unreadable session; a new insight replaces those of a
         // place.
         apply(&engine, vec![delete(batch_row(1, 0)), delete(start_row(1))]);

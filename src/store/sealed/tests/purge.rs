@@ -48,3 +48,30 @@ fn a_purge_that_failed_is_repeated_with_the_same_keys() {
         assert_eq!(payload(&old, &start_row(number)), None, "session {number}");
     }
 }
+
+#[test]
+fn rows_that_the_first_release_wrote_after_sealed_ones_are_found() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let sealed = folder.open(&inner);
+    apply(&sealed, vec![put(start_row(1), b"sealed", 1)]);
+    assert!(!sealed.rewrites_in_purge());
+    // The first release opens the store and starts a session.
+    apply(&inner, vec![put(start_row(2), b"plain", 2)]);
+    assert!(
+        !folder.open(&inner).rewrites_in_purge(),
+        "the first release refuses a store of the newest format, so nothing is read"
+    );
+    let open = |format| {
+        let engine = SealedEngine::new(inner.clone());
+        engine.unlock(&folder.0, &secrets(), format).unwrap();
+        engine
+    };
+    assert!(open(StoreFormat::First).rewrites_in_purge());
+    // The stored note survives a crash between the note and the change of the format.
+    let later = open(StoreFormat::Sealed);
+    assert!(later.rewrites_in_purge());
+    apply(&later, vec![delete(start_row(2))]);
+    later.purge().unwrap();
+    assert!(!later.rewrites_in_purge());
+    assert_eq!(payload(&later, &start_row(1)).unwrap(), b"sealed");
+}

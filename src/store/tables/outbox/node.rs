@@ -56,7 +56,7 @@ pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
             match row.decode::<Queued>() {
                 Ok(queued) if queued.attempts == 0 => depth.pending += 1,
                 // Reading the lane reports a row that cannot be decoded.
-                Ok(_) | Err(StoreError::Damaged(_)) => depth.retrying += 1,
+                Ok(_) | Err(StoreError::Damaged(_) | StoreError::Newer(_)) => depth.retrying += 1,
                 Err(error) => return Err(error),
             }
             Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)

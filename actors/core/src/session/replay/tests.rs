@@ -89,3 +89,26 @@ fn a_mark_ends_a_silence_and_measures_nothing() {
     assert_eq!(silences(&[before, mark, after]), [(0, 2, 3); 2]);
     assert_eq!(silences(&[before, mark]), [(0, 1, 2); 2]);
 }
+
+/// A release that does not know a kind of sample reads the batch up to it.
+#[test]
+fn a_batch_that_cannot_be_read_to_its_end_counts_as_quarantined() {
+    let context = context();
+    let readable = batch(&[r#"{"t":1,"kind":"activity","type":"still","confidence":1}"#]);
+    let mut bytes = readable.as_bytes().to_vec();
+    // The format, the number of samples, two bytes of `t_max_ms`, the number of runs, and then the
+    // kind of the first run.
+    bytes[5] = 9;
+    let unreadable = PackedBatch::from_bytes(bytes.into()).unwrap();
+    let mut machine = SessionMachine::default();
+    machine.receive(&context, 0, &unreadable);
+    assert_eq!(machine.next_seq(), 1);
+    let known = Replay::with_events(&context, machine.final_events(&context));
+    for mut replay in [Replay::new(&context), known] {
+        assert!(!replay.batch(0, &unreadable));
+        assert!(replay.batch(1, &readable));
+        let replayed = replay.finish();
+        assert_eq!(replayed.quarantined_batches, 1);
+        assert_eq!(replayed.missing_batches, 0);
+    }
+}

@@ -59,3 +59,16 @@ async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry
     // The clock has not advanced, like a clock that was set back.
     assert_eq!(stored.record.updated_at, T0.plus_ms(1));
 }
+
+#[test]
+fn a_score_waits_for_a_release_that_can_read_the_session() {
+    let failure = |error: StoreError| ScoreError::from(error).failure();
+    assert_eq!(
+        failure(StoreError::Newer("a batch".to_owned())),
+        Failure::Passing
+    );
+    assert_eq!(
+        failure(StoreError::Damaged("a batch".to_owned())),
+        Failure::Damage
+    );
+}

@@ -5,7 +5,7 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use porchlight_core::webhook::{Index, ManualRetry};
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_ports::{StoreError, StoreResult};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::time::TimestampMs;
 
@@ -14,7 +14,7 @@ use super::{Cursor, ExaminedEntries, OutboxId};
 use crate::cql::Inner;
 use crate::cql::layout::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_of};
 use crate::cql::statements::db::{decode, id_bytes};
-use crate::damage::{readable, report, skipped};
+use crate::damage::{readable, report_error, skipped};
 
 /// The name of a damaged entry in the log.
 const ENTRY: &str = "an entry of an outbox";
@@ -237,8 +237,8 @@ impl Inner {
         let mut entries = Vec::with_capacity(rows.len());
         for (at, id, data) in rows {
             let entry = match OutboxEntry::read(kind, *at, id, data) {
-                Err(StoreError::Damaged(row)) => {
-                    report(ENTRY, &row);
+                Err(error) if error.is_of_single_rows() => {
+                    report_error(ENTRY, &error);
                     self.entry_of_message(*at, id).await?
                 }
                 entry => Some(entry?),

@@ -19,7 +19,7 @@ use crate::cql::layout::slots::OutboxKind;
 use crate::cql::statements::db::{decode, encode};
 use crate::cql::webhooks::relay::{MessageHead, number_cell};
 use crate::cql::{CqlStore, Inner};
-use crate::damage::readable;
+use crate::damage::{readable, replaceable};
 
 /// The maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
@@ -64,12 +64,13 @@ impl Inner {
         let rows = rows.await?;
         let heads = rows.iter().map(|(head,)| {
             let head = decode("messages", head).map(Some);
-            readable(head, session_id, "a message")
+            replaceable(head, session_id, "a message")
         });
         heads.filter_map(StoreResult::transpose).collect()
     }
 
-    /// Returns the waiting messages of a lane, in order; none if their state cannot be read.
+    /// Returns the waiting messages of a lane, in order; none if their state cannot be read. If a
+    /// later release wrote one of the messages, the lane waits: no message overtakes it.
     async fn waiting(
         &self,
         shard: Shard,
@@ -78,7 +79,9 @@ impl Inner {
     ) -> StoreResult<Vec<Queued>> {
         let heads = self.heads_to_send(session_id);
         let (heads, cursor) = join(heads, self.cursor(shard, session_id)).await;
-        let heads = heads?;
+        let Some(heads) = readable(heads.map(Some), session_id, "a message")? else {
+            return Ok(Vec::new());
+        };
         let Some(cursor) = readable(cursor.map(Some), session_id, CURSOR)? else {
             return Ok(Vec::new());
         };
