@@ -4,13 +4,15 @@
 //! height, which varies from 2.5 m to 5 m between buildings. So the answer is a distribution:
 //! `model` describes the possible buildings and the knowledge about this one, `estimate` computes
 //! the probability of each floor for a measured height, `staircase` adds the evidence of its flights
-//! and turns, and `climb` counts the floors of one climb.
+//! and turns, and `climb` counts the floors of one climb. `unit_word` recognises a part of a building
+//! in an address.
 
 mod climb;
 mod estimate;
 mod model;
 pub(crate) mod parameters;
 mod staircase;
+mod unit_word;
 
 pub use model::PlaceKind;
 
