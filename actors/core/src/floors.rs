@@ -19,3 +19,4 @@ pub use model::PlaceKind;
 pub(crate) use climb::floors_of_climb;
 pub(crate) use estimate::{Estimate, FloorMatch, Measured};
 pub(crate) use model::{Building, LearnedFloor, STOREY_M};
+pub(crate) use unit_word::{begins_with_digit, introduces_unit, parts, words};
