@@ -25,7 +25,7 @@ use config::Source;
 use porchlight_schema::limits::{
     DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
     RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_DURATION_MS_MAX,
-    SESSION_IDLE_MINUTES_DEFAULT, STORE_RESERVE_BYTES_DEFAULT,
+    SESSION_IDLE_MINUTES_DEFAULT, SESSION_IDLE_MS_MIN, STORE_RESERVE_BYTES_DEFAULT,
 };
 use porchlight_schema::time::HOUR_MS;
 use serde::{Deserialize, Serialize};
@@ -235,7 +235,7 @@ impl Default for Cql {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
-    /// The service completes a session that receives no data for this long.
+    /// The service completes a session that receives no data for this long; at least one second.
     pub idle_timeout: HumanDuration,
     /// The service completes a session that is older than this; at most
     /// [`SESSION_DURATION_MS_MAX`].
@@ -423,9 +423,12 @@ impl Config {
             cql::check(self)?;
         }
         cluster::check(self)?;
-        if self.session.idle_timeout.as_millis() == 0 {
-            return invalid("session.idle_timeout", "must be longer than 0");
+        if self.session.idle_timeout.as_millis() < SESSION_IDLE_MS_MIN {
+            let least = HumanDuration::from_millis(SESSION_IDLE_MS_MIN);
+            let detail = format!("must be {least} or more");
+            return invalid("session.idle_timeout", &detail);
         }
+        self.privacy.check()?;
         // Either limit may be the shorter one.
         if !(1..=SESSION_DURATION_MS_MAX).contains(&self.session.max_duration.as_millis()) {
             let most_h = SESSION_DURATION_MS_MAX / HOUR_MS;

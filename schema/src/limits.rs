@@ -411,6 +411,9 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 /// Minutes without data after which a session is completed (`session.idle_timeout`).
 pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
+/// The shortest configurable silence after which the service completes a session, milliseconds: one
+/// second.
+pub const SESSION_IDLE_MS_MIN: i64 = 1_000;
 /// Age in minutes at which a session is completed (`session.max_duration`).
 pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
 /// Largest configurable `session.max_duration`, so that data is deleted at most four days after its

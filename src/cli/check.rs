@@ -36,6 +36,9 @@ pub(super) fn check_files(config: &Config) -> anyhow::Result<()> {
                     .with_context(|| format!("{key}: {} cannot be read", file.display()))?;
             }
         }
+        if let Some(tls) = config.cql_options()?.tls {
+            tls.check().context("store.cql.tls")?;
+        }
     }
     Ok(())
 }
@@ -63,4 +66,44 @@ pub(super) fn require_store(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{} contains no store", folder.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server refuses such files only when it connects.
+    #[test]
+    fn certificates_are_parsed() {
+        let name = format!("porchlight-check-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = |name: &str, content: &str| {
+            let file = folder.join(name);
+            std::fs::write(&file, content).unwrap();
+            file
+        };
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["db-1".to_owned()]).unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        let mut config = Config::default();
+        config.store.kind = StoreKind::Cql;
+        config.store.cql.tls = true;
+        config.store.cql.ca_file = file("ca.pem", &pem);
+        check_files(&config).unwrap();
+        let mut with_key = config.clone();
+        with_key.store.cql.certificate_file = file("certificate.pem", &pem);
+        with_key.store.cql.key_file = file("key.pem", &key.serialize_pem());
+        check_files(&with_key).unwrap();
+        std::fs::write(&with_key.store.cql.key_file, "no key").unwrap();
+        let error = format!("{:#}", check_files(&with_key).unwrap_err());
+        assert!(error.contains("key.pem cannot be used"), "{error}");
+        std::fs::write(&config.store.cql.ca_file, "").unwrap();
+        let error = format!("{:#}", check_files(&config).unwrap_err());
+        assert!(
+            error.starts_with("store.cql.tls: no trusted certificate"),
+            "{error}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

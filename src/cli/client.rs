@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of attempts after 429 and 503, each after the requested wait.
 const ATTEMPTS_MAX: u32 = 20;
+/// The longest wait before an attempt, seconds.
+const RETRY_AFTER_SEC_MAX: u64 = 30;
 
 /// The running service that a command calls.
 #[derive(Debug, clap::Args)]
@@ -71,6 +73,7 @@ impl Client {
         porchlight_world::fill(&mut call);
         let idempotency_key = porchlight_schema::hex::encode(&call);
         let url = format!("{}{path}", self.url);
+        let mut last_refusal = String::new();
         for _ in 0..ATTEMPTS_MAX {
             let mut request = self
                 .http
@@ -95,14 +98,14 @@ impl Client {
                     .get("Retry-After")
                     .and_then(|value| value.to_str().ok());
                 let after_sec: u64 = after.and_then(|text| text.parse().ok()).unwrap_or(1);
+                last_refusal = refusal(status, &answer.text().await?);
+                let after_sec = after_sec.min(RETRY_AFTER_SEC_MAX);
                 tokio::time::sleep(Duration::from_secs(after_sec)).await;
                 continue;
             }
             return Ok((status, answer.text().await?));
         }
-        bail!(
-            "{method} {path}: the service refused the request {ATTEMPTS_MAX} times because of its load"
-        )
+        bail!("{method} {path}: refused {ATTEMPTS_MAX} times, at last with {last_refusal}")
     }
 
     async fn json(
@@ -321,5 +324,35 @@ mod tests {
             "502 Bad Gateway: <p>"
         );
         assert_eq!(refusal(StatusCode::BAD_GATEWAY, ""), "502 Bad Gateway");
+    }
+
+    /// A service that drains or limits a tenant says so in each answer.
+    #[tokio::test]
+    async fn the_error_after_the_last_attempt_has_the_detail_of_the_answer() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let body = r#"{"status": 503, "detail": "The service is draining."}"#;
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let serving = async {
+            for _ in 0..ATTEMPTS_MAX {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 4_096];
+                assert!(stream.read(&mut head).await.unwrap() > 0);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let client = Client::new(&url, "key").unwrap();
+        let (refused, ()) = tokio::join!(client.call(Method::GET, "/v1/sessions", None), serving);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "GET /v1/sessions: refused 20 times, at last with 503 Service Unavailable: The service is draining."
+        );
     }
 }

@@ -14,7 +14,6 @@ use anyhow::Context;
 use porchlight_schema::time::TimestampMs;
 use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{Client, StartedSession};
 use super::receiver::{Authority, Receiver, ReceiverSettings, Secret, Tally};
@@ -81,24 +80,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
     };
-    app::with_temporary_service(Logging::Off, configure, |running| {
+    // A signal is the usual end of the demo.
+    let shown = app::with_temporary_service(Logging::Off, configure, async |running| {
         let authority = authority.get().context("no authority was created")?;
-        let failing_key = running.create_key_for(FAILING)?;
-        super::block_on(async move {
-            let customer =
-                Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
-            let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
-            let mut terminated = signal(SignalKind::terminate())?;
-            let mut hung_up = signal(SignalKind::hangup())?;
-            // The service stops in order and its folder is removed on every exit of the demo.
-            tokio::select! {
-                shown = show_all(arguments, running, customer, failing) => shown,
-                stopped = tokio::signal::ctrl_c() => Ok(stopped?),
-                _ = terminated.recv() => Ok(()),
-                _ = hung_up.recv() => Ok(()),
-            }
-        })
-    })
+        let failing_key = running.create_key_for(FAILING).await?;
+        let customer = Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
+        let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
+        show_all(arguments, running, customer, failing).await
+    });
+    shown.map(drop)
 }
 
 /// A customer: a client with a key, and a registered receiver.

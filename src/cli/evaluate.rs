@@ -25,6 +25,10 @@ use page::DrawnRecording;
 const RECORDING: &str = ".ndjson.gz";
 const LABELS: &str = ".labels.json";
 
+/// The part of the models that is not fitted without the judged source.
+const SHARED_EVIDENCE: &str =
+    "two sets of four numbers that weigh a second of gait are fitted on all sources";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The folder with recordings (`NAME.ndjson.gz`) and their labels (`NAME.labels.json`).
@@ -76,8 +80,8 @@ struct Recordings {
 impl Recordings {
     fn text(&self) -> String {
         let mut out = format!(
-            "With the models that ship:\n{}\nLeave one source out: each source by models that were fitted without it. \
-             Intervals: 95 %, from resampled recordings.\n{}",
+            "With the models that ship:\n{}\nLeave one source out: each source by models that were fitted without it; \
+             {SHARED_EVIDENCE}. Intervals: 95 %, from resampled recordings.\n{}",
             self.plain.text(),
             self.left_out.text()
         );

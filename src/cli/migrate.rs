@@ -12,6 +12,7 @@ use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{Migrated, migrate};
 use porchlight_world::SystemClock;
+use serde_json::{Value, json};
 
 use super::check::{require_no_server, require_store};
 use super::{ConfigArguments, counted, with_embedded};
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     /// cluster yet.
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
-    /// Print `{customers, sessions, were_there, batches, messages}` instead of a sentence.
+    /// Print `{customers, sessions, wereThere, batches, messages, erased}` instead of a sentence.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -96,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         EmbeddedStore::open_for_command(&arguments.from).context("the store cannot be opened")?;
     let (done, erased) = with_embedded(&from, migrate_from(&config, &from))?;
     if arguments.json {
-        return say!("{}", serde_json::to_string(&done)?);
+        return say!("{}", json_of(&done, erased));
     }
     let Migrated {
         customers,
@@ -111,4 +112,36 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         counted(sessions, "session"),
         counted(erased, "session")
     )
+}
+
+/// Returns the output of `--json`.
+fn json_of(done: &Migrated, erased: u64) -> Value {
+    json!({
+        "customers": done.customers,
+        "sessions": done.sessions,
+        "wereThere": done.were_there,
+        "batches": done.batches,
+        "messages": done.messages,
+        "erased": erased,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_has_all_counts_of_the_sentence() {
+        let done = Migrated {
+            customers: 1,
+            sessions: 2,
+            were_there: 3,
+            batches: 4,
+            messages: 5,
+        };
+        let shape = json!({
+            "customers": 1, "sessions": 2, "wereThere": 3, "batches": 4, "messages": 5, "erased": 6,
+        });
+        assert_eq!(json_of(&done, 6), shape);
+    }
 }

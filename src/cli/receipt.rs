@@ -10,6 +10,10 @@ use serde::Deserialize;
 
 use super::{ConfigArguments, check};
 
+/// The maximum size of a file with a receipt or with keys, in bytes. The JSON around a receipt is
+/// small.
+const FILE_BYTES_MAX: u64 = 2 * RECEIPT_BYTES_MAX as u64;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyArguments {
     /// Print a JSON Web Key Set instead of one key per line.
@@ -79,17 +83,18 @@ fn keys_of(argument: &str) -> anyhow::Result<Vec<PublicKey>> {
 
 /// Reads the text of a file, or of standard input for `-`.
 fn read(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
     let source: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
         let opened = std::fs::File::open(file);
         Box::new(opened.with_context(|| format!("{} cannot be read", file.display()))?)
     };
-    // The JSON around a receipt is small.
-    let bytes_max = 2 * RECEIPT_BYTES_MAX as u64;
-    source.take(bytes_max).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{} is larger than {FILE_BYTES_MAX} bytes", file.display());
+    }
+    String::from_utf8(bytes).with_context(|| format!("{} is not text", file.display()))
 }
 
 #[cfg(test)]
@@ -116,5 +121,21 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(keys_of(file.to_str().unwrap()).is_err());
         assert_eq!(keys_of(&keys[0].to_string()).unwrap(), keys[..1]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_named() {
+        let name = format!("porchlight-receipt-large-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let text = "a".repeat(FILE_BYTES_MAX as usize);
+        std::fs::write(&file, &text).unwrap();
+        assert_eq!(read(&file).unwrap(), text);
+        std::fs::write(&file, text + "é").unwrap();
+        let error = read(&file).unwrap_err().to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(
+            error,
+            format!("{} is larger than {FILE_BYTES_MAX} bytes", file.display())
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::receiver::{Authority, Receiver, ReceiverSettings, Secret};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The address to listen on.
+    /// The address to listen on, one of this machine; the certificate names it.
     #[arg(long, default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
     /// The file for the certificate of the receiver's authority; give it to the server as

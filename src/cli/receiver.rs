@@ -2,13 +2,13 @@
 //! with a certificate that it creates at start, verifies every signature as a customer should, and
 //! prints each message.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use porchlight_core::webhook::signature::service_signature;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -42,8 +42,14 @@ impl Authority {
         Ok(Self { issuer })
     }
 
-    fn acceptor(&self) -> anyhow::Result<TlsAcceptor> {
-        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?;
+    /// Returns the TLS settings of a receiver at this address. Its certificate names the address.
+    fn acceptor(&self, at: IpAddr) -> anyhow::Result<TlsAcceptor> {
+        if at.is_unspecified() {
+            bail!(
+                "cannot listen on {at}: name one address of this machine, because the certificate contains it"
+            );
+        }
+        let params = rcgen::CertificateParams::new(vec![at.to_string()])?;
         let key = rcgen::KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -136,7 +142,7 @@ impl Receiver {
         authority: &Authority,
         settings: ReceiverSettings,
     ) -> anyhow::Result<Self> {
-        let acceptor = authority.acceptor()?;
+        let acceptor = authority.acceptor(settings.listen.ip())?;
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("cannot listen on {}", settings.listen))?;
@@ -313,4 +319,50 @@ async fn answer(stream: &mut TlsStream<TcpStream>, status: u16) -> std::io::Resu
     let answer = format!("HTTP/1.1 {status} {reason}\r\ncontent-length: 0\r\n\r\n");
     stream.write_all(answer.as_bytes()).await?;
     stream.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn start(authority: &Authority, listen: &str) -> anyhow::Result<Receiver> {
+        let settings = ReceiverSettings {
+            customer: "test".to_owned(),
+            listen: listen.parse()?,
+            failures: 0,
+            secret: Secret::Later(Arc::default()),
+            prints_bodies: false,
+        };
+        Receiver::start(authority, settings).await
+    }
+
+    #[tokio::test]
+    async fn the_certificate_names_the_address_of_the_receiver() {
+        let name = format!("porchlight-receiver-{}.pem", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let authority = Authority::new(&file).unwrap();
+        let pem = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let trusted = reqwest::Certificate::from_pem(&pem).unwrap();
+        let client = reqwest::Client::builder()
+            .add_root_certificate(trusted)
+            .no_proxy();
+        let client = client.build().unwrap();
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            let receiver = match start(&authority, listen).await {
+                Ok(receiver) => receiver,
+                // A machine may have no IPv6.
+                Err(error) => {
+                    assert_eq!(listen, "[::1]:0", "{error:#}");
+                    continue;
+                }
+            };
+            let answer = client.post(&receiver.url).body("{}").send().await;
+            assert_eq!(answer.unwrap().status(), 200, "{}", receiver.url);
+        }
+        for listen in ["0.0.0.0:0", "[::]:0"] {
+            let error = start(&authority, listen).await.err().unwrap().to_string();
+            assert!(error.contains("name one address"), "{error}");
+        }
+    }
 }

@@ -39,16 +39,16 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
-        _ => app::with_temporary_service(
-            Logging::Off,
-            |_config| Ok(()),
-            |running| {
-                super::block_on(replay_all(
-                    arguments,
-                    &Client::new(&running.url, &running.secret_key)?,
-                ))
-            },
-        ),
+        _ => {
+            let replayed = app::with_temporary_service(
+                Logging::Off,
+                |_config| Ok(()),
+                async |running| {
+                    replay_all(arguments, &Client::new(&running.url, &running.secret_key)?).await
+                },
+            )?;
+            replayed.context("a signal ended the replay")
+        }
     }
 }
 

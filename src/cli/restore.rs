@@ -48,15 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => Vec::new(),
     };
     let staged = staging_folder(&to)?;
-    DirBuilder::new()
-        .mode(0o700)
-        .create(&staged)
-        .with_context(|| {
-            format!(
-                "{} cannot be created; if it is left from an interrupted restore, remove it",
-                staged.display()
-            )
-        })?;
+    create_staging_folder(&staged)?;
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
         .and_then(|()| verify_and_erase(&config, &staged, &entries))
@@ -129,6 +121,21 @@ fn staging_folder(to: &Path) -> anyhow::Result<PathBuf> {
     let mut staged = OsString::from(name);
     staged.push(".restoring");
     Ok(to.with_file_name(staged))
+}
+
+/// Creates the folder of the copy for its owner only.
+fn create_staging_folder(staged: &Path) -> anyhow::Result<()> {
+    let created = DirBuilder::new().mode(0o700).create(staged);
+    created.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                "; if it is left from an interrupted restore, remove it"
+            }
+            _ => "",
+        };
+        let context = format!("{} cannot be created{hint}", staged.display());
+        anyhow::Error::new(error).context(context)
+    })
 }
 
 /// Copies files and folders. The copies are private to their owner.
@@ -221,5 +228,20 @@ mod tests {
         let error = format!("{:#}", failed.unwrap_err());
         assert!(error.contains("idle_timeuot"), "{error}");
         assert_eq!(left, 3, "nothing was created");
+    }
+
+    #[test]
+    fn only_a_folder_that_exists_is_called_a_leftover() {
+        let name = format!("porchlight-restoring-{}", std::process::id());
+        let staged = std::env::temp_dir().join(name);
+        create_staging_folder(&staged).unwrap();
+        let error = |staged: &Path| create_staging_folder(staged).unwrap_err().to_string();
+        let (left, missing) = (error(&staged), error(&staged.join("nowhere/folder")));
+        fs::remove_dir(&staged).unwrap();
+        assert!(
+            left.ends_with("from an interrupted restore, remove it"),
+            "{left}"
+        );
+        assert!(missing.ends_with("folder cannot be created"), "{missing}");
     }
 }

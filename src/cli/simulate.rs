@@ -120,6 +120,19 @@ fn report((kind, result): (Kind, anyhow::Result<String>)) -> anyhow::Result<bool
     Ok(result.is_ok())
 }
 
+/// Returns the start and the end of a delivery whose first batch is due now. The telemetry always
+/// covers the whole length, so at a speed above 1 the delivery starts in the past and ends when the
+/// last batch is due. At speed 0 it has just ended.
+fn times(now: TimestampMs, length_ms: i64, speed: f64) -> (TimestampMs, TimestampMs) {
+    let sent_for_ms = if speed > 0.0 {
+        (length_ms as f64 / speed) as i64
+    } else {
+        0
+    };
+    let started_at = now.plus_ms((sent_for_ms - length_ms).min(0));
+    (started_at, started_at.plus_ms(length_ms))
+}
+
 /// Runs one delivery, and returns a line with its result.
 async fn run_delivery(
     client: &Client,
@@ -128,14 +141,9 @@ async fn run_delivery(
     batch_sec: f64,
 ) -> anyhow::Result<String> {
     let started = Instant::now();
-    let ended_at = jiff::Timestamp::now().as_millisecond();
-    // At a given speed the delivery starts now; otherwise it has just ended.
     let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
-    let started_at = TimestampMs(if speed > 0.0 {
-        ended_at
-    } else {
-        ended_at - length_ms
-    });
+    let now = TimestampMs(jiff::Timestamp::now().as_millisecond());
+    let (started_at, ended_at) = times(now, length_ms, speed);
     let mut start = delivery.start.clone();
     start["startedAt"] = json!(started_at);
     let session = client.start(&start).await?;
@@ -152,8 +160,8 @@ async fn run_delivery(
     if delivery.end == End::TimeOut {
         return Ok(format!("{} left to time out", session.session_id));
     }
-    let ended_at = (speed <= 0.0).then(|| started_at.plus_ms(length_ms).to_string());
-    client.stop(&session, ended_at.as_deref()).await?;
+    let ended_at = ended_at.to_string();
+    client.stop(&session, Some(&ended_at)).await?;
     let insight = client.wait_until_scored(&session.session_id).await?;
     Ok(format!("{} {}", session.session_id, insight["reasonCodes"]))
 }
@@ -170,6 +178,21 @@ mod tests {
         );
         for text in ["1e-300", "-1", "NaN", "inf", "fast"] {
             assert!(speed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_as_long_as_its_telemetry_at_every_speed() {
+        let now = TimestampMs(1_000_000);
+        for (speed, started_at) in [
+            (0.0, 900_000),
+            (0.5, 1_000_000),
+            (1.0, 1_000_000),
+            (20.0, 905_000),
+        ] {
+            let times = times(now, 100_000, speed);
+            assert_eq!(times.0, TimestampMs(started_at), "{speed}");
+            assert_eq!(times.1, times.0.plus_ms(100_000), "{speed}");
         }
     }
 

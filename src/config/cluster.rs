@@ -5,7 +5,7 @@ use porchlight_core::ownership::NodeName;
 use super::{Cluster, Config, ConfigError, StoreKind};
 
 /// Returns whether a text is `host:port` with a port other than 0.
-fn is_address(text: &str) -> bool {
+pub(super) fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
     })

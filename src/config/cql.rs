@@ -7,6 +7,7 @@ use porchlight_schema::limits::{END_SETTLES_MS, INGEST_TIMEOUT_MS_MAX};
 use porchlight_store::cql::{CqlOptions, CqlTls, is_keyspace};
 use secrecy::SecretString;
 
+use super::cluster::is_address;
 use super::{Config, ConfigError, HumanDuration};
 
 /// The maximum length of a password in bytes.
@@ -22,6 +23,10 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let cql = &config.store.cql;
     if cql.nodes.is_empty() {
         return Err(ConfigError::invalid("store.cql.nodes", "must name a node"));
+    }
+    if let Some(node) = cql.nodes.iter().find(|node| !is_contact_point(node)) {
+        let detail = format!("`{node}` is not HOST:PORT, or HOST for port 9042");
+        return Err(ConfigError::invalid("store.cql.nodes", detail));
     }
     if !is_keyspace(&cql.keyspace) {
         let detail = "must be at most 48 lower-case letters, digits and underscores, and begin with a letter";
@@ -63,6 +68,13 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::invalid("secrets.key_files", detail));
     }
     Ok(())
+}
+
+/// Returns whether the driver can use a text as a contact point. Port 9042 may be left out.
+fn is_contact_point(node: &str) -> bool {
+    // Several colons belong to an IPv6 address.
+    let has_port = node.matches(':').count() == 1;
+    !node.is_empty() && (!has_port || is_address(node))
 }
 
 fn duration(duration: HumanDuration) -> Duration {
@@ -163,6 +175,26 @@ mod tests {
             break_it(&mut config);
             let error = check(&config).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_node_is_a_contact_point() {
+        for (node, is_valid) in [
+            ("db-1:9042", true),
+            ("db-1", true),
+            ("127.0.0.1:9042", true),
+            ("::1", true),
+            ("[::1]:9042", true),
+            ("", false),
+            (":9042", false),
+            ("db-1:", false),
+            ("db-1:x", false),
+        ] {
+            let mut config = good();
+            config.store.cql.nodes.push(node.to_owned());
+            let checked = check(&config).map_err(|error| error.to_string());
+            assert_eq!(checked.is_ok(), is_valid, "{node}: {checked:?}");
         }
     }
 

@@ -12,15 +12,29 @@ use super::Config;
 const PREFIX: &str = "PORCHLIGHT";
 
 /// Overrides settings by variables. A list has commas between its items, or is written as in TOML
-/// (`["a", "b"]`), because people copy from the file. Variables that are not Unicode are ignored.
+/// (`["a", "b"]`), because people copy from the file. A setting that is not Unicode is an error: the
+/// default must not stand in for it.
 pub(super) fn override_settings(
     builder: ConfigBuilder<DefaultState>,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
     // The defaults always serialize.
     let settings = Table::try_from(Config::default()).unwrap_or_default();
-    let (lists, single_values): (Vec<_>, Vec<_>) = variables
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+    let mut texts = Vec::new();
+    for (variable, value) in variables {
+        let name = variable.to_string_lossy().into_owned();
+        match (variable.into_string(), value.into_string()) {
+            (Ok(variable), Ok(value)) => texts.push((variable, value)),
+            _ if key_of(&name).is_some() => {
+                let detail = format!("the variable {name} is not Unicode");
+                return Err(ConfigError::Message(detail));
+            }
+            // A variable of another program.
+            _ => {}
+        }
+    }
+    let (lists, single_values): (Vec<_>, Vec<_>) = texts
+        .into_iter()
         .partition(|(variable, _)| list_key(&settings, variable).is_some());
     let environment = config::Environment::with_prefix(PREFIX)
         .prefix_separator("__")
@@ -69,6 +83,25 @@ fn items(value: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_that_is_not_unicode_is_an_error() {
+        use std::os::unix::ffi::OsStringExt;
+        let load = |name: &[u8], value: &[u8]| {
+            let [name, value] = [name, value].map(|bytes| OsString::from_vec(bytes.to_vec()));
+            Config::load_from(None, std::iter::once((name, value)))
+        };
+        let refused = load(b"PORCHLIGHT__STORE__PATH", b"/data/\xff").unwrap_err();
+        let error = refused.to_string();
+        assert_eq!(
+            error,
+            "configuration: the variable PORCHLIGHT__STORE__PATH is not Unicode"
+        );
+        let refused = load(b"PORCHLIGHT__STORE__PA\xff", b"/data");
+        assert!(refused.unwrap_err().to_string().contains("is not Unicode"));
+        assert!(load(b"PATH", b"/data/\xff").is_ok());
+        assert!(load(b"PORCHLIGHT_KEY", b"\xff").is_ok());
+    }
 
     #[test]
     fn every_list_of_the_settings_is_recognised() {

@@ -117,6 +117,11 @@ fn unknown_keys_and_invalid_values_are_errors() {
         ),
         ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
         ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
+        ("[session]\nidle_timeout = \"1ms\"", "session.idle_timeout"),
+        (
+            "[privacy]\ndelay = \"8d\"",
+            "privacy.delay: must be at most 7d",
+        ),
         ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
         ("[session]\nmax_duration = \"73h\"", "at most 72h"),
         (

@@ -28,8 +28,21 @@ const MAGIC: &[u8] = b"PMTiles";
 const VERSION: u8 = 3;
 /// The type of tiles that this crate reads: Mapbox vector tiles.
 const VECTOR_TILES: u8 = 1;
+/// The usual source of a file.
+const SOURCE: &str = "OpenStreetMap";
 /// The notice for a file that does not name its source.
 const ATTRIBUTION: &str = "© OpenStreetMap";
+
+/// The character references that notices contain, with their text; `&amp;` is the last one.
+const REFERENCES: [(&str, &str); 7] = [
+    ("&copy;", "©"),
+    ("&#169;", "©"),
+    ("&nbsp;", " "),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&amp;", "&"),
+];
 
 /// The reason why a map file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +68,9 @@ pub enum MapError {
     /// A part of the file is damaged.
     #[error("{0} is damaged or truncated")]
     Damaged(PathBuf),
+    /// The operating system did not read a tile. The next attempt may succeed.
+    #[error("a tile of the map cannot be read")]
+    Read(#[source] std::io::Error),
     /// A tile is damaged or exceeds a limit.
     #[error("a tile of the map is damaged or exceeds a limit")]
     Tile,
@@ -152,7 +168,12 @@ impl Archive {
         if zooms.0 > zooms.1 || zooms.1 > MAP_ZOOM_MAX {
             return Err(MapError::Damaged(path.to_path_buf()));
         }
-        let root = read(&file, header.offset(8), header.offset(16)).map_err(damaged)?;
+        let root = match read(&file, header.offset(8), header.offset(16)) {
+            Err(MapError::Read(error)) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+                return Err(unreadable(error));
+            }
+            read => read.map_err(|_| damaged(Damaged))?,
+        };
         let root = directories
             .unpack(root, MAP_DIRECTORY_BYTES_MAX)
             .map_err(damaged)?;
@@ -197,7 +218,7 @@ impl Archive {
     }
 
     /// Returns the leaf directory at this offset, from a small cache or from the file.
-    fn leaf(&self, offset: u64, length: u32) -> Result<Arc<Directory>, Damaged> {
+    fn leaf(&self, offset: u64, length: u32) -> Result<Arc<Directory>, MapError> {
         let leaves = || self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = |(one, leaf): &(u64, Arc<Directory>)| (*one == offset).then(|| Arc::clone(leaf));
         if let Some(leaf) = leaves().iter().find_map(kept) {
@@ -217,14 +238,14 @@ impl Archive {
 }
 
 /// Reads a part of the file.
-fn read(file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Damaged> {
+fn read(file: &File, offset: u64, length: u64) -> Result<Vec<u8>, MapError> {
     let length = usize::try_from(length).map_err(|_| Damaged)?;
     if length > MAP_STORED_BYTES_MAX {
-        return Err(Damaged);
+        return Err(MapError::Tile);
     }
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, offset)
-        .map_err(|_| Damaged)?;
+        .map_err(MapError::Read)?;
     Ok(bytes)
 }
 
@@ -232,14 +253,29 @@ fn read(file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Damaged> {
 /// made from OpenStreetMap, so that is the notice of a file that names no source.
 fn attribution(file: &File, header: &Header, compression: Compression) -> String {
     let stored = read(file, header.offset(24), header.offset(32));
-    let bytes = stored.and_then(|stored| compression.unpack(stored, MAP_DIRECTORY_BYTES_MAX));
-    let metadata = bytes
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let bytes = stored.ok().and_then(|stored| {
+        let unpacked = compression.unpack(stored, MAP_DIRECTORY_BYTES_MAX);
+        unpacked.ok()
+    });
+    let metadata = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let html = metadata.map_or(String::new(), |metadata: Metadata| metadata.attribution);
-    if html.contains("OpenStreetMap") {
-        return ATTRIBUTION.to_owned();
+    notice(&html)
+}
+
+/// Returns the text of a notice in HTML. A text that is cut before it names OpenStreetMap is replaced
+/// by the notice that names it.
+pub(super) fn notice(html: &str) -> String {
+    let text = text_of(html);
+    let is_cut = html.contains(SOURCE) && !text.contains(SOURCE);
+    if text.is_empty() || is_cut {
+        ATTRIBUTION.to_owned()
+    } else {
+        text
     }
+}
+
+/// Returns the text of a notice in HTML, without tags, with its character references replaced.
+fn text_of(html: &str) -> String {
     let mut in_tag = false;
     let text: String = html
         .chars()
@@ -248,13 +284,14 @@ fn attribution(file: &File, header: &Header, compression: Compression) -> String
             in_tag = (in_tag || letter == '<') && letter != '>';
             is_text
         })
-        .filter(|letter| !letter.is_control())
-        .take(MAP_ATTRIBUTION_CHARS_MAX)
         .collect();
-    match text.trim() {
-        "" => ATTRIBUTION.to_owned(),
-        text => text.to_owned(),
-    }
+    let text = REFERENCES.iter().fold(text, |text, (reference, letter)| {
+        text.replace(reference, letter)
+    });
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let letters = line.chars().filter(|letter| !letter.is_control());
+    letters.take(MAP_ATTRIBUTION_CHARS_MAX).collect()
 }
 
 /// Returns a hash of the header and the root directory.

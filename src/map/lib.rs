@@ -127,7 +127,8 @@ impl StreetMap {
             .collect()
     }
 
-    /// Returns a tile. A tile that cannot be read is empty: it is counted and skipped.
+    /// Returns a tile. A damaged tile is empty: it is counted and skipped. Returns `None` if the
+    /// operating system does not read the tile; a later call reads it again.
     fn tile(&self, id: TileId) -> Option<Arc<Tile>> {
         if let Some(tile) = self.cache().get(id) {
             return Some(tile);
@@ -136,6 +137,10 @@ impl StreetMap {
         let tile = match self.archive.tile(id) {
             Ok(Some(bytes)) => tile::decode(&bytes).map_err(MapError::from),
             Ok(None) => Ok(Tile::default()),
+            Err(MapError::Read(_)) => {
+                metrics.skipped.increment(1);
+                return None;
+            }
             Err(error) => Err(error),
         };
         let tile = tile.unwrap_or_else(|_error| {

@@ -134,6 +134,45 @@ fn the_cache_is_bounded() {
     );
 }
 
+/// A network mount that is away for a moment must not leave blank squares.
+#[test]
+fn a_tile_that_cannot_be_read_is_read_again() {
+    let good = std::fs::read(town_file()).unwrap();
+    let name = format!("porchlight-map-{}-short", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, &good).unwrap();
+    let map = StreetMap::open(&file).unwrap();
+    let area = around(&map, 0.002);
+    // Writing keeps the file that the map has open.
+    std::fs::write(&file, &good[..127]).unwrap();
+    assert!(map.tiles(&area, 1.0).is_empty());
+    std::fs::write(&file, &good).unwrap();
+    let tiles = map.tiles(&area, 1.0);
+    std::fs::remove_file(&file).unwrap();
+    assert!(tiles.iter().any(|placed| !placed.tile.features.is_empty()));
+}
+
+#[test]
+fn a_notice_keeps_all_sources() {
+    let long = "A long notice. ".repeat(8);
+    for (html, text) in [
+        ("", "© OpenStreetMap"),
+        ("<a href=\"x\"></a> ", "© OpenStreetMap"),
+        (
+            "<a>Protomaps</a> © <a>OpenStreetMap</a>",
+            "Protomaps © OpenStreetMap",
+        ),
+        (
+            "<a>&copy; OpenMapTiles</a>\n<a>&copy;&nbsp;OpenStreetMap</a> &amp; others",
+            "© OpenMapTiles © OpenStreetMap & others",
+        ),
+        ("&amp;lt;b", "&lt;b"),
+        (&format!("{long} OpenStreetMap"), "© OpenStreetMap"),
+    ] {
+        assert_eq!(archive::notice(html), text, "{html}");
+    }
+}
+
 /// Writes a file and opens it as a map.
 fn opened(name: &str, bytes: &[u8]) -> Result<StreetMap, MapError> {
     let file = std::env::temp_dir().join(format!("porchlight-map-{}-{name}", std::process::id()));

@@ -27,7 +27,7 @@ pub const WIDTH_PX: f32 = 960.0;
 pub const HEIGHT_PX: f32 = 600.0;
 /// The version of the drawing. It increases whenever the same session would look different, and is
 /// part of the cache key of a picture.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The colour of a shape, by its meaning. The colours can be distinguished with any kind of colour
 /// blindness (after Okabe and Ito 2008), in light and in dark.

@@ -47,11 +47,12 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
             x: title.x,
             y: title.y + 20.0,
         };
-        shapes.push(small(
-            at,
-            "There was no barometer to measure it.",
-            Anchor::Start,
-        ));
+        let reason = if levels.is_empty() {
+            "There was no barometer to measure it."
+        } else {
+            "There are too few readings of the air pressure."
+        };
+        shapes.push(small(at, reason, Anchor::Start));
         return;
     }
     shapes.push(text(title, "Height on foot, metres", Ink::Text));

@@ -163,6 +163,22 @@ fn the_text_of_a_picture_is_readable() {
     );
 }
 
+#[test]
+fn a_missing_profile_is_explained() {
+    let with_pressure_at = |seconds: std::ops::Range<u64>| {
+        let is_kept = |sample: &Value| {
+            let t_sec = sample["t"].as_u64().unwrap();
+            sample["kind"] != "pressure" || seconds.contains(&t_sec)
+        };
+        let samples: Vec<Value> = delivery().into_iter().filter(is_kept).collect();
+        drawn(&samples).unwrap().1
+    };
+    let none = with_pressure_at(0..0);
+    assert!(none.contains("There was no barometer to measure it."));
+    let few = with_pressure_at(200..205);
+    assert!(few.contains("There are too few readings of the air pressure."));
+}
+
 /// Opens the map of the synthetic town.
 fn town() -> StreetMap {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../map/town.pmtiles");

@@ -43,7 +43,7 @@ use tokio::sync::Semaphore;
 pub use connection::open_error::{CqlOpenError, Refusal};
 pub use connection::options::{Agreement, CqlOptions};
 pub use connection::schema::is_keyspace;
-pub use connection::tls::CqlTls;
+pub use connection::tls::{CqlTls, TlsError};
 pub(crate) use import::ImportedSession;
 pub use nodes::serving::written_generation;
 pub use statements::counts::StatementCounts;

@@ -63,6 +63,8 @@ mod shutdown;
 mod simulated;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod tools;
 
 #[cfg(test)]
 use porchlight_support::{cql_process, cql_server, fixed, free_address, receiver, server};

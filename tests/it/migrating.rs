@@ -289,7 +289,7 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     }
     let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let done: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();
-    let (now, earlier) = (&done["sessions"], &done["were_there"]);
+    let (now, earlier) = (&done["sessions"], &done["wereThere"]);
     let (now, earlier) = (now.as_u64().unwrap(), earlier.as_u64().unwrap());
     assert_eq!(now + earlier, all as u64);
     assert!(now > 0 && earlier >= all as u64 / 2, "{done}");

@@ -270,6 +270,26 @@ fn quoted_figures_match_their_source() {
     assert!(quoted > 10, "{quoted} quotes");
 }
 
+/// The figures for a source are those of models without it, except for a part that the output of
+/// `porchlight evaluate` and the documents must name as long as the generated weights share it.
+#[test]
+fn the_shared_evidence_is_named_beside_the_figures() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let weights = read("actors/core/src/gait/weights.rs");
+    assert_eq!(weights.matches("const IMU_EVIDENCE").count(), 1);
+    for path in [
+        "src/cli/evaluate.rs",
+        "docs/detection.md",
+        "docs/detectors.md",
+        "docs/figures.md",
+    ] {
+        let words: Vec<String> = read(path).split_whitespace().map(str::to_owned).collect();
+        let sentence =
+            "two sets of four numbers that weigh a second of gait are fitted on all sources";
+        assert!(words.join(" ").contains(sentence), "{path}");
+    }
+}
+
 #[test]
 fn links_between_documents_resolve() {
     let mut found = Vec::new();

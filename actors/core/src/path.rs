@@ -267,10 +267,9 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
 /// Returns the time and position of an observation, from the score's evidence.
 fn spot(ctx: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
     let evidence = score.evidence.iter().find(|one| one.about == about)?;
-    let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1_000.0) as u32);
-    let from_ms = ms(evidence.t_start)?;
+    let from_ms = evidence.t_start.map(milliseconds)?;
     let is_door = about == "timeAtDoorSec";
-    let to_ms = ms(evidence.t_end).filter(|_| is_door);
+    let to_ms = evidence.t_end.map(milliseconds).filter(|_| is_door);
     let around = match to_ms {
         Some(to_ms) => (from_ms, to_ms),
         None => (
@@ -284,6 +283,12 @@ fn spot(ctx: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
         t_ms: from_ms,
         place: known.or(seen.map(|estimate| estimate.place)),
     })
+}
+
+/// Returns a time of the evidence in whole milliseconds. Most of them are not exact in seconds, so a
+/// cut value may lie before the stay that begins there.
+fn milliseconds(seconds: f64) -> u32 {
+    (seconds * 1_000.0).round() as u32
 }
 
 /// Moves a spot to the position of the stay that contains its time.
@@ -430,4 +435,38 @@ fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
         before = Some((fix.t_ms, place));
     }
     legs
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::event::{Confidence, Metadata};
+
+    use super::*;
+
+    #[test]
+    fn a_stay_holds_the_door_that_begins_with_it() {
+        for t_ms in 0..20_000 {
+            assert_eq!(milliseconds(f64::from(t_ms) / 1_000.0), t_ms);
+        }
+        let place = Place {
+            east_m: 3.0,
+            north_m: 4.0,
+        };
+        let stay = Halt {
+            event: Event {
+                event_type: EventType::Stopped,
+                t_start_ms: 1_001,
+                t_end_ms: Some(31_001),
+                confidence: Confidence::from_probability(0.9),
+                metadata: Metadata::None,
+            },
+            place,
+            duration_ms: 30_000,
+        };
+        let door = Spot {
+            t_ms: milliseconds(1.001),
+            place: None,
+        };
+        assert_eq!(at_halt(door, &[stay]).place, Some(place));
+    }
 }

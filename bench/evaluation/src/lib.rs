@@ -3,6 +3,7 @@
 mod evaluation;
 mod fields;
 mod interval;
+mod judged;
 mod labels;
 mod matching;
 mod phase;
@@ -15,8 +16,8 @@ mod tally;
 
 pub use evaluation::Evaluation;
 pub use fields::{Claim, Facts, Field, Fields, Floors, Time};
+pub use judged::{Judged, Verdict, judged};
 pub use labels::{Detected, Labels, Segment, SegmentMetadata};
-pub use matching::{Judged, Verdict, judged};
 pub use phase::PHASES_MS;
 pub use quantile::quantile;
 pub use recording::{Recording, RecordingError};

@@ -56,7 +56,7 @@ fn is_silent(segment: &Segment, labels: &Labels) -> bool {
 }
 
 /// Returns whether the recording's streams can show a label.
-fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
+pub(crate) fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     let has = |kind: &str| labels.streams.contains_key(kind);
     let body = labels.has_body();
     let length = stretch_of(segment).length();
@@ -110,7 +110,7 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
 }
 
 /// Returns a detection's time within the labelled spans: one part per span.
-fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
+pub(crate) fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
     let event = &detected.event;
     let from = f64::from(event.t_start_ms) / 1000.0;
     let to = f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0;
@@ -127,6 +127,94 @@ fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
         .collect()
 }
 
+/// The verdict on the part of a detection that lies within one labelled span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PieceVerdict {
+    /// The part matches a label.
+    Right,
+    /// The part matches no label.
+    Wrong,
+    /// The part only reaches into the span.
+    Boundary,
+    /// The part lies at a label that the streams cannot show.
+    Apart,
+}
+
+/// The part of a detection that lies within one labelled span.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'d> {
+    pub(crate) span: Span,
+    pub(crate) detected: &'d Detected,
+    pub(crate) verdict: PieceVerdict,
+}
+
+/// The comparison of one type of one recording: the figures and the drawing both use it.
+pub(crate) struct Compared<'d> {
+    /// The labels.
+    pub(crate) segments: Vec<Segment>,
+    /// The parts of the detections.
+    pub(crate) pieces: Vec<Piece<'d>>,
+    /// The matches, each a label and a part.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl<'d> Compared<'d> {
+    /// Compares the detections of a type with its labels.
+    pub(crate) fn new(
+        event_type: EventType,
+        labels: &Labels,
+        detected: &'d [Detected],
+        ends: Ends,
+    ) -> Self {
+        let segments = labels_of(event_type, labels);
+        let own: Vec<(Span, &Detected)> = detected
+            .iter()
+            .filter(|one| one.event.event_type == event_type)
+            .flat_map(|one| inside(one, labels).into_iter().map(move |span| (span, one)))
+            .collect();
+        let pairs = matched(event_type, &segments, &own, ends);
+        let silent: Vec<Span> = segments
+            .iter()
+            .filter(|segment| is_silent(segment, labels))
+            .map(stretch_of)
+            .collect();
+        let verdict = |place: usize, span: Span, one: &Detected| {
+            let pair = pairs.iter().find(|pair| pair.1 == place);
+            match pair.and_then(|pair| segments.get(pair.0)) {
+                Some(label) if is_decidable(label, labels) => PieceVerdict::Right,
+                Some(_) => PieceVerdict::Apart,
+                None if silent.iter().any(|&label| is_mostly_in(span, label)) => {
+                    PieceVerdict::Apart
+                }
+                None if is_boundary_error(span, one) => PieceVerdict::Boundary,
+                None => PieceVerdict::Wrong,
+            }
+        };
+        let pieces = own.iter().enumerate().map(|(place, &(span, one))| Piece {
+            span,
+            detected: one,
+            verdict: verdict(place, span, one),
+        });
+        let pieces = pieces.collect();
+        Self {
+            segments,
+            pieces,
+            pairs,
+        }
+    }
+
+    /// Returns the part that matches the label at `place`.
+    pub(crate) fn found(&self, place: usize) -> Option<&Piece<'d>> {
+        let pair = self.pairs.iter().find(|pair| pair.0 == place)?;
+        self.pieces.get(pair.1)
+    }
+}
+
+/// Returns whether more than half of a span lies within a label.
+fn is_mostly_in(span: Span, label: Span) -> bool {
+    span.common(label) > 0.5 * span.length()
+}
+
 /// Counts one type of one recording.
 pub(crate) fn add(
     tally: &mut Tally,
@@ -135,164 +223,47 @@ pub(crate) fn add(
     detected: &[Detected],
     ends: Ends,
 ) {
-    let segments = labels_of(event_type, labels);
+    let compared = Compared::new(event_type, labels, detected, ends);
+    let Compared {
+        segments, pieces, ..
+    } = &compared;
     let is_complete = labels.complete.contains(&event_type);
-    let own: Vec<(Span, &Detected)> = detected
-        .iter()
-        .filter(|one| one.event.event_type == event_type)
-        .flat_map(|one| {
-            inside(one, labels)
-                .into_iter()
-                .map(move |stretch| (stretch, one))
-        })
-        .collect();
-    let pairs = matched(event_type, &segments, &own, ends);
     for (place, segment) in segments.iter().enumerate() {
-        let found = pairs
-            .iter()
-            .find(|pair| pair.0 == place)
-            .and_then(|pair| own.get(pair.1));
         if !is_decidable(segment, labels) {
             tally.not_decidable += 1;
             continue;
         }
         tally.labels += 1;
         let stretch = stretch_of(segment);
-        let pieces = own
+        let within = pieces
             .iter()
-            .filter(|(own, _)| own.common(stretch) > 0.5 * own.length())
-            .count();
-        tally.fragments += u32::try_from(pieces.saturating_sub(1)).unwrap_or(0);
-        if let Some((own, detected)) = found {
+            .filter(|piece| is_mostly_in(piece.span, stretch));
+        tally.fragments += u32::try_from(within.count().saturating_sub(1)).unwrap_or(0);
+        if let Some(piece) = compared.found(place) {
             tally.found += 1;
             tally.found_where_complete += u32::from(is_complete);
-            measure(tally, segment, *own, detected);
+            measure(tally, segment, piece.span, piece.detected);
         }
     }
-    let silent: Vec<Span> = segments
-        .iter()
-        .filter(|segment| is_silent(segment, labels))
-        .map(stretch_of)
-        .collect();
-    for (place, (own, one)) in own.iter().enumerate() {
+    for piece in pieces {
         let run_together = segments
             .iter()
-            .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
+            .filter(|segment| is_mostly_in(stretch_of(segment), piece.span));
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
-        let pair = pairs.iter().find(|pair| pair.1 == place);
-        let label = pair.and_then(|pair| segments.get(pair.0));
-        let is_open = label.is_some_and(|label| !is_decidable(label, labels));
-        let is_right = label.is_some() && !is_open;
-        let is_apart = |label: &Span| own.common(*label) > 0.5 * own.length();
-        if is_open || (!is_right && silent.iter().any(is_apart)) {
-            tally.detections_apart += u32::from(is_complete);
-        } else if is_complete && (is_right || !is_boundary_error(*own, one)) {
-            tally.detections += 1;
-            tally
-                .confidences
-                .push((one.event.confidence.as_probability(), is_right));
+        if !is_complete {
+            continue;
+        }
+        match piece.verdict {
+            PieceVerdict::Apart => tally.detections_apart += 1,
+            PieceVerdict::Boundary => {}
+            PieceVerdict::Right | PieceVerdict::Wrong => {
+                tally.detections += 1;
+                let confidence = piece.detected.event.confidence.as_probability();
+                let is_right = piece.verdict == PieceVerdict::Right;
+                tally.confidences.push((confidence, is_right));
+            }
         }
     }
-}
-
-/// The verdict on a label or a detection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The label and the detection match.
-    Right,
-    /// A label without a detection, or a detection without a label.
-    Wrong,
-    /// A label that the streams cannot show, or a detection where the labels are incomplete.
-    Open,
-}
-
-/// A label or a detection with its verdict.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// The event type.
-    pub event_type: EventType,
-    /// Whether this is a label; otherwise it is a detection.
-    pub is_label: bool,
-    /// The start, seconds.
-    pub from_sec: f64,
-    /// The end, seconds; equal to the start for an instant.
-    pub to_sec: f64,
-    /// The verdict of the comparison.
-    pub verdict: Verdict,
-    /// The confidence of a detection.
-    pub confidence: Option<f64>,
-}
-
-/// Returns all labels and detections of a recording with their verdicts.
-#[must_use]
-pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
-    let mut judged = Vec::new();
-    for event_type in EventType::ALL {
-        let segments = labels_of(event_type, labels);
-        let is_complete = labels.complete.contains(&event_type);
-        let mut own: Vec<(Span, &Detected)> = Vec::new();
-        let mut beside = Vec::new();
-        for one in detected
-            .iter()
-            .filter(|one| one.event.event_type == event_type)
-        {
-            let pieces = inside(one, labels);
-            if pieces.is_empty() {
-                beside.push(one);
-            }
-            own.extend(pieces.into_iter().map(|piece| (piece, one)));
-        }
-        let pairs = matched(event_type, &segments, &own, Ends::AsLabelled);
-        for (place, segment) in segments.iter().enumerate() {
-            let verdict = match pairs.iter().any(|pair| pair.0 == place) {
-                _ if !is_decidable(segment, labels) => Verdict::Open,
-                true => Verdict::Right,
-                false => Verdict::Wrong,
-            };
-            let stretch = stretch_of(segment);
-            judged.push(Judged {
-                event_type,
-                is_label: true,
-                from_sec: stretch.from,
-                to_sec: stretch.to,
-                verdict,
-                confidence: None,
-            });
-        }
-        let of = |one: &Detected, verdict| Judged {
-            event_type,
-            is_label: false,
-            from_sec: f64::from(one.event.t_start_ms) / 1000.0,
-            to_sec: f64::from(one.event.t_end_ms.unwrap_or(one.event.t_start_ms)) / 1000.0,
-            verdict,
-            confidence: Some(one.event.confidence.as_probability()),
-        };
-        judged.extend(beside.into_iter().map(|one| of(one, Verdict::Open)));
-        let mut seen: Option<&Detected> = None;
-        for (_, one) in &own {
-            // A detection that spans several parts is listed once.
-            if seen
-                .replace(*one)
-                .is_some_and(|last| core::ptr::eq(last, *one))
-            {
-                continue;
-            }
-            let is_right = pairs.iter().any(|pair| {
-                own.get(pair.1)
-                    .is_some_and(|(_, other)| core::ptr::eq(*other, *one))
-            });
-            let counts = own.iter().any(|(piece, other)| {
-                core::ptr::eq(*other, *one) && !is_boundary_error(*piece, other)
-            });
-            let verdict = match is_right {
-                true => Verdict::Right,
-                false if is_complete && counts => Verdict::Wrong,
-                false => Verdict::Open,
-            };
-            judged.push(of(one, verdict));
-        }
-    }
-    judged
 }
 
 /// Returns pairs of label and detection, best first, each used once.

@@ -138,7 +138,10 @@ impl Recording {
     #[must_use]
     pub fn score(&self, replayed: &Replayed) -> Scored {
         let received_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();
-        let end_ms = self.labels.end_sec.map(|end_sec| (end_sec * 1000.0) as u32);
+        let end_ms = self
+            .labels
+            .end_sec
+            .map(|end_sec| (end_sec * 1000.0).round() as u32);
         let duration_ms = end_ms.or(received_ms).unwrap_or(0);
         score_and_learn(&ScoreInput {
             context: &self.context,

@@ -94,7 +94,8 @@ impl Tally {
         share(self.found, self.labels)
     }
 
-    /// Returns the harmonic mean of precision and recall.
+    /// Returns the harmonic mean of precision and recall, or 0 if no label is found. Returns `None`
+    /// without labels, or if labels are found only where the type is not labelled completely.
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
         f1_of(self.counts())
@@ -135,11 +136,35 @@ pub(crate) fn add_counts(sum: &mut [u32; 4], counts: [u32; 4]) {
 /// Returns the harmonic mean of precision and recall for labels, found labels, found labels where
 /// complete, and detections.
 fn f1_of([labels, found, found_where_complete, detections]: [u32; 4]) -> Option<f64> {
-    let precision = share(found_where_complete, detections)?;
     let recall = share(found, labels)?;
+    if found == 0 {
+        return Some(0.0);
+    }
+    let precision = share(found_where_complete, detections)?;
     Some(if precision + recall > 0.0 {
         2.0 * precision * recall / (precision + recall)
     } else {
         0.0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this, a type that is missed completely would have no figure instead of the worst one.
+    #[test]
+    fn a_type_that_is_missed_completely_has_the_lowest_figure() {
+        let missed = Tally {
+            labels: 3,
+            within_tolerance: [3, 0, 0, 0],
+            by_recording: vec![[1, 0, 0, 0]; 3],
+            ..Tally::default()
+        };
+        assert_eq!(missed.f1(), Some(0.0));
+        assert_eq!(missed.f1_within_tolerance(), Some(0.0));
+        assert_eq!(missed.f1_interval(), Some((0.0, 0.0)));
+        assert_eq!((missed.precision(), missed.recall()), (None, Some(0.0)));
+        assert_eq!(Tally::default().f1(), None);
+    }
 }

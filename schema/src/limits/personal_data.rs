@@ -88,6 +88,9 @@ pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
 /// The default delay before an erasure or a collection of data begins, in which it can be
 /// cancelled, milliseconds.
 pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
+/// The longest delay that can be configured, milliseconds: 7 days. A customer must answer a request
+/// within a month by law.
+pub const PRIVACY_DELAY_MS_MAX: i64 = 7 * 24 * 3_600 * 1_000;
 /// Maximum length of the caller's id of a privacy request in characters.
 pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
 /// Maximum length of the reason of a privacy request in characters.

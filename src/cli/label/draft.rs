@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use porchlight_evaluation::Labels;
 use porchlight_schema::event::EventType;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::signals::Signals;
@@ -10,7 +12,7 @@ use super::signals::Signals;
 /// The seconds before and after a time that `show` prints.
 const SHOWN_SEC: f64 = 20.0;
 /// The facts that a person can set.
-const FACTS: [&str; 8] = [
+const FACTS: [&str; 11] = [
     "entranceAtSec",
     "doorFromSec",
     "doorToSec",
@@ -19,6 +21,9 @@ const FACTS: [&str; 8] = [
     "elevatorUsed",
     "attemptCycles",
     "outcome",
+    "added",
+    "fraudulent",
+    "phoneCarried",
 ];
 const HELP: &str = "\
 show T                            prints the signals 20 s around T
@@ -29,6 +34,7 @@ span FROM TO                      adds a span in which the labels are valid
 unspan NUMBER                     removes a span
 complete TYPE ...                 names the types that are labelled without exception in the spans
 fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
+fact added CODE ...               sets the reason codes besides the outcome
 save                              writes the file
 quit                              exits";
 
@@ -67,6 +73,9 @@ pub(super) enum CommandError {
     /// The member of the file must be a list, and is not.
     #[error("`{0}` of the labels is not a list; correct the file")]
     NotAList(&'static str),
+    /// `evaluate` would refuse the labels.
+    #[error("the labels would be invalid: {0}")]
+    Invalid(String),
     /// The member of the file must be an object, and is not.
     #[error("`{0}` of the labels is not an object; correct the file")]
     NotAnObject(&'static str),
@@ -104,8 +113,21 @@ impl Draft {
         })
     }
 
-    /// Executes a line.
+    /// Executes a line. A change after which `evaluate` would refuse the labels has no effect, unless
+    /// it refuses them already: their faults may be removed one by one.
     pub(super) fn apply(&mut self, line: &str, signals: &Signals) -> Result<Reply, CommandError> {
+        let (before, was_changed) = (self.labels.clone(), self.changed);
+        let reply = self.execute(line, signals)?;
+        if let Err(fault) = check(&self.labels)
+            && check(&before).is_ok()
+        {
+            (self.labels, self.changed) = (before, was_changed);
+            return Err(CommandError::Invalid(fault.to_string()));
+        }
+        Ok(reply)
+    }
+
+    fn execute(&mut self, line: &str, signals: &Signals) -> Result<Reply, CommandError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&command, rest)) = words.split_first() else {
             return Ok(Reply::Text(String::new()));
@@ -199,8 +221,13 @@ impl Draft {
     }
 
     fn fact(&mut self, words: &[&str]) -> Result<Reply, CommandError> {
-        let [name, value] = words else {
+        let [name, values @ ..] = words else {
             return Err(CommandError::Usage("fact NAME VALUE"));
+        };
+        let value = match (*name, values) {
+            ("added", codes) => json!(codes),
+            (_, [value]) => value_of(value),
+            _ => return Err(CommandError::Usage("fact NAME VALUE")),
         };
         if !FACTS.contains(name) {
             return Err(CommandError::Fact((*name).to_owned()));
@@ -211,7 +238,7 @@ impl Draft {
             .or_insert_with(|| json!({}))
             .as_object_mut()
             .ok_or(CommandError::NotAnObject("facts"))?;
-        facts.insert((*name).to_owned(), value_of(value));
+        facts.insert((*name).to_owned(), value);
         self.changed = true;
         Ok(Reply::Text(String::new()))
     }
@@ -279,6 +306,11 @@ impl Draft {
         let labels = Value::Object(self.labels.clone());
         format!("{labels:#}\n")
     }
+}
+
+/// Parses the labels as `evaluate` does.
+fn check(labels: &Map<String, Value>) -> serde_json::Result<Labels> {
+    Labels::deserialize(Value::Object(labels.clone()))
 }
 
 fn event_type(name: &str) -> Result<EventType, CommandError> {
@@ -382,6 +414,42 @@ mod tests {
         assert!(matches!(refused("add GATE 9 2"), CommandError::Usage(_)));
         assert!(matches!(refused("add GATE -1 2"), CommandError::Usage(_)));
         assert!(matches!(refused("fact weather 3"), CommandError::Fact(_)));
+    }
+
+    /// Otherwise `evaluate` would refuse the whole folder.
+    #[test]
+    fn a_value_that_evaluate_refuses_is_refused() {
+        for line in [
+            "fact attemptCycles 1.5",
+            "fact floorsChange abc",
+            "fact outcome FOO",
+            "fact fraudulent maybe",
+            "fact added FOO",
+            "add STAIRS 10 20 floors=two",
+            "add STAIRS 10 20 direction=upward",
+        ] {
+            let error = refused(line);
+            assert!(matches!(error, CommandError::Invalid(_)), "{line}: {error}");
+        }
+        let draft = draft(&[
+            "fact outcome FULL_ATTEMPT",
+            "fact added DELIVERED_TO_RIGHT_DOORSTEP SESSION_TIMEOUT",
+            "fact fraudulent false",
+            "fact phoneCarried true",
+        ]);
+        let facts = check(&draft.labels).unwrap().facts;
+        assert_eq!(facts.added.map(|codes| codes.len()), Some(2));
+        assert_eq!(
+            (facts.fraudulent, facts.phone_carried),
+            (Some(false), Some(true))
+        );
+        // A file with two faults is corrected fact by fact.
+        let faults = br#"{"facts": {"outcome": "FOO", "attemptCycles": 1.5}}"#;
+        let mut draft = Draft::read(faults).unwrap();
+        for line in ["fact outcome NO_ATTEMPT", "fact attemptCycles 0"] {
+            draft.apply(line, &Signals::default()).unwrap();
+        }
+        check(&draft.labels).unwrap();
     }
 
     #[test]

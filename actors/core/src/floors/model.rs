@@ -4,6 +4,7 @@ use porchlight_schema::session::Address;
 use serde::{Deserialize, Serialize};
 
 use super::parameters::{air, count, ground, learned, storey};
+use super::unit_word::{introduces_unit, parts};
 
 /// The range of plausible storey heights, metres.
 pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> =
@@ -45,15 +46,17 @@ const OFFICE_WORDS: [&str; 7] = [
 
 impl PlaceKind {
     /// Returns the kind of place of `address`, from the words for a dwelling or an office in its
-    /// street line and its unit. The number of the unit is not read: it is as much a claim about
-    /// the floor as `floor` itself.
+    /// street line and its unit. In the street line such a word counts only beside the designation
+    /// of a unit, because street names contain these words too. The number of the unit is not read:
+    /// it is as much a claim about the floor as `floor` itself.
     #[must_use]
     pub fn of_address(address: &Address) -> Self {
-        let unit = address.unit.as_deref().unwrap_or_default();
-        let text = format!("{} {unit}", address.line1).to_lowercase();
+        let unit = address.unit.as_deref().unwrap_or_default().to_lowercase();
         let has = |words: &[&str]| {
-            text.split(|letter: char| !letter.is_alphabetic())
-                .any(|word| words.contains(&word))
+            let in_line = parts(&address.line1)
+                .any(|part| (0..part.len()).any(|at| introduces_unit(&part, at, words)));
+            let mut unit = unit.split(|letter: char| !letter.is_alphabetic());
+            in_line || unit.any(|word| words.contains(&word))
         };
         if has(&OFFICE_WORDS) {
             Self::Office
@@ -330,6 +333,29 @@ mod tests {
         assert_eq!(kind("12 High St", None), PlaceKind::Unknown);
         // Words inside other words do not match: Steward Street is not a suite.
         assert_eq!(kind("12 Steward St", None), PlaceKind::Unknown);
+        // The words are parts of street names too.
+        for street in [
+            "12 Rue Ste-Anne",
+            "7 Post Office Road",
+            "5 Flat Rock Drive",
+            "Bureau Street 12",
+            "3 Studio Lane, 2nd entrance",
+        ] {
+            assert_eq!(kind(street, None), PlaceKind::Unknown, "{street}");
+        }
+        for dwelling in [
+            "Flat 3, 12 High St",
+            "12 High St Apt4B",
+            "12 High St, flat b",
+            "Calle Mayor 5, 3º piso",
+            "3º piso, Calle Mayor 5",
+            "12 Rue Ste-Anne, appt 4",
+        ] {
+            assert_eq!(kind(dwelling, None), PlaceKind::Dwelling, "{dwelling}");
+        }
+        // In the unit a word counts alone.
+        assert_eq!(kind("12 High St", Some("Penthouse")), PlaceKind::Dwelling);
+        assert_eq!(kind("12 High St", Some("Bureau")), PlaceKind::Office);
     }
 
     #[test]

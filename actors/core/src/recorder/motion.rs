@@ -27,8 +27,8 @@ pub(super) struct Vectors {
     pub(super) turn: Vec<Timed>,
 }
 
-/// Returns the vector nearest to `at_ns`, from vectors in order of time. The search begins at
-/// `place` and advances it.
+/// Returns the vector nearest to `at_ns`, from vectors in order of time, or `None` if their sensor
+/// was silent then. The search begins at `place` and advances it.
 fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]> {
     while let (Some(here), Some(next)) = (vectors.get(*place), vectors.get(*place + 1)) {
         if (next.0 - at_ns).abs() > (here.0 - at_ns).abs() {
@@ -36,11 +36,12 @@ fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]>
         }
         *place += 1;
     }
-    vectors.get(*place).map(|&(_, vector)| vector)
+    let &(nearest_ns, vector) = vectors.get(*place)?;
+    ((nearest_ns - at_ns).abs() <= SILENCE_NS).then_some(vector)
 }
 
 impl Vectors {
-    /// Adds the arrays to `push`. Acceleration without gravity is useless if gravity is missing.
+    /// Adds the arrays to `push`. Acceleration without gravity is useless where gravity is missing.
     pub(super) fn into_arrays(mut self, push: &mut Push) {
         for vectors in [
             &mut self.user,
@@ -50,14 +51,18 @@ impl Vectors {
         ] {
             vectors.sort_by_key(|&(at_ns, _)| at_ns);
         }
+        let needs_gravity = self.total.is_empty();
         let accel = self.acceleration();
-        if accel.is_empty() {
-            let useless = self.user.len().max(self.turn.len());
-            push.skipped = push
-                .skipped
-                .saturating_add(u32::try_from(useless).unwrap_or(u32::MAX));
-            return;
-        }
+        let useless = if accel.is_empty() {
+            self.user.len().max(self.turn.len())
+        } else if needs_gravity {
+            self.user.len() - accel.len()
+        } else {
+            0
+        };
+        push.skipped = push
+            .skipped
+            .saturating_add(u32::try_from(useless).unwrap_or(u32::MAX));
         let mut turn_place = 0;
         let is_gap = |pair: &(Timed, Timed)| pair.1.0 - pair.0.0 > SILENCE_NS;
         let mut begin = 0;
@@ -86,7 +91,8 @@ impl Vectors {
         with_gravity.collect()
     }
 
-    /// Cuts a stretch without silences into arrays of about a second, at the stretch's own rate.
+    /// Cuts a stretch without silences into arrays of about a second, at the stretch's own rate. An
+    /// array has turn rates for all of its values or for none.
     fn cut(&self, stretch: &[Timed], turn_place: &mut usize, push: &mut Push) {
         let (Some(&(first_ns, _)), Some(&(last_ns, _))) = (stretch.first(), stretch.last()) else {
             return;
@@ -101,13 +107,12 @@ impl Vectors {
         let hz = (hz / stride).max(1.0) as f32;
         let mut array: Option<(i64, ImuArrays)> = None;
         for &(at_ns, vector) in stretch.iter().step_by(stride as usize) {
-            if array
-                .as_ref()
-                .is_some_and(|(begun_ns, _)| at_ns - begun_ns >= ARRAY_NS)
-            {
+            let turn = nearest(&self.turn, at_ns, turn_place);
+            if array.as_ref().is_some_and(|(begun_ns, imu)| {
+                at_ns - begun_ns >= ARRAY_NS || imu.gyro.is_some() != turn.is_some()
+            }) {
                 finish(array.take(), push);
             }
-            let turn = nearest(&self.turn, at_ns, turn_place);
             let (_, imu) =
                 array.get_or_insert_with(|| (at_ns, empty(hz, stretch.len(), turn.is_some())));
             for (axis, value) in imu.accel.iter_mut().zip(vector) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::floors::parameters::learned::MISSING_WEIGHT;
-use crate::floors::{LearnedFloor, STOREY_M};
+use crate::floors::{LearnedFloor, STOREY_M, begins_with_digit, introduces_unit, parts, words};
 use crate::geo::{LocalFrame, Place};
 use crate::score::parameters::door::knowledge::{
     FLOOR_WEIGHT_MIN, HALF_LIFE_DAYS, ONE_COURIER_SHARE, PLACE_M_MAX, PLACE_SIGMA_M_MIN,
@@ -173,7 +173,7 @@ impl PlaceKnowledge {
     pub fn known(&self, address: &Address, day: u32) -> Knowledge {
         let frame = LocalFrame::new(address.point);
         let weights = self.weights(day);
-        let floors = self.floor_heights(&weights);
+        let floors = self.floor_heights(frame, &weights);
         Knowledge {
             floor_heights_m: floors
                 .iter()
@@ -231,8 +231,15 @@ impl PlaceKnowledge {
     }
 
     /// Returns floor, height and weight. The first trusted session counts already, since its weight
-    /// shows how little it is.
-    fn floor_heights(&self, weights: &[f64]) -> Vec<(i16, f32, f32)> {
+    /// shows how little it is. A session whose entrance and drop-off lie elsewhere was in another
+    /// building.
+    fn floor_heights(&self, frame: LocalFrame, weights: &[f64]) -> Vec<(i16, f32, f32)> {
+        let is_elsewhere = |facts: &PlaceFacts| {
+            let points = [facts.entrance, facts.drop_off];
+            let mut near = points.iter().flatten().map(|place| is_near(frame, place.0));
+            near.next()
+                .is_some_and(|first| !first && near.all(|near| !near))
+        };
         let mut floors: Vec<i16> = self
             .sessions
             .iter()
@@ -245,6 +252,7 @@ impl PlaceKnowledge {
                 facts
                     .floor_height_m
                     .filter(|known| known.0 == floor && is_storey(known.0, known.1))
+                    .filter(|_| !is_elsewhere(facts))
                     .map(|known| known.1)
             });
             let weight: f64 = of_floor.iter().map(|(_, weight)| weight).sum();
@@ -262,8 +270,7 @@ impl PlaceKnowledge {
     ) -> Option<LearnedPoint> {
         let near = |facts: &PlaceFacts| {
             let (point, sigma_m) = place(facts)?;
-            let place = frame.place(point);
-            (place.distance_m(Place::default()) <= PLACE_M_MAX).then_some((place, sigma_m))
+            is_near(frame, point).then_some((frame.place(point), sigma_m))
         };
         let east_m = median(
             self.values(weights, |facts| Some(near(facts)?.0.east_m)),
@@ -293,6 +300,12 @@ impl PlaceKnowledge {
             weight: weight as f32,
         })
     }
+}
+
+/// Returns whether a point is near enough to the address, the origin of `frame`, to belong to its
+/// building.
+fn is_near(frame: LocalFrame, point: Point) -> bool {
+    frame.place(point).distance_m(Place::default()) <= PLACE_M_MAX
 }
 
 /// Returns the weighted median, or `None` below the least weight.
@@ -339,8 +352,8 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     hash.update(tenant.env.as_str().as_bytes());
     for part in [
         without_unit(&address.line1),
-        normalised(&address.city),
-        normalised(&address.country),
+        words(&address.city),
+        words(&address.country),
     ] {
         hash.update([0]);
         hash.update(part.join(" ").as_bytes());
@@ -355,24 +368,32 @@ pub fn place_key(tenant: Tenant, address: &Address) -> [u8; 16] {
     key
 }
 
-/// Returns the words in lower case, without punctuation.
-fn normalised(text: &str) -> Vec<String> {
-    let lower = text.to_lowercase();
-    lower
-        .split(|letter: char| !letter.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
+/// Returns the words of a street line up to the unit. A number after `#` is a unit if the line
+/// begins with the number of the house; elsewhere it is the number of the house itself, as in "Calle
+/// 45 #12-34". The words before the unit must name a street.
+fn without_unit(line: &str) -> Vec<String> {
+    let mut street = line;
+    if let Some((before, _)) = line.split_once('#') {
+        let words = words(before);
+        if words.first().is_some_and(|word| begins_with_digit(word)) && names_street(&words) {
+            street = before;
+        }
+    }
+    let mut kept = Vec::new();
+    for part in parts(street) {
+        let unit = (0..part.len()).find(|&at| {
+            introduces_unit(&part, at, &UNIT_WORDS)
+                && (names_street(&kept) || names_street(&part[..at]))
+        });
+        kept.extend(part.into_iter().take(unit.unwrap_or(usize::MAX)));
+        if unit.is_some() {
+            break;
+        }
+    }
+    kept
 }
 
-/// Returns the words of a street line up to the unit. The number after `#` is a unit too.
-fn without_unit(line: &str) -> Vec<String> {
-    let street = line.split('#').next().unwrap_or_default();
-    let words = normalised(street);
-    let unit = words
-        .iter()
-        .skip(1)
-        .position(|word| UNIT_WORDS.contains(&word.as_str()));
-    let kept = unit.map_or(words.len(), |index| index + 1);
-    words.into_iter().take(kept).collect()
+/// Returns whether words name a street: numbers alone do not.
+fn names_street(words: &[String]) -> bool {
+    words.iter().any(|word| !begins_with_digit(word))
 }

@@ -20,6 +20,8 @@ const SIGNAL: f64 = 44.0;
 const GAP: f64 = 5.0;
 /// The number of columns of a signal; the minimum and maximum of each are drawn.
 const COLUMNS: usize = 500;
+/// The longest time between two values of a signal that its line connects, seconds.
+const GAP_SEC: f64 = 30.0;
 /// The minimum width of a bar with a name.
 const NAMED: f64 = 58.0;
 
@@ -294,7 +296,10 @@ fn signals(windows: &[Window]) -> Vec<Signal> {
         .collect()
 }
 
-/// Draws a signal's line, interrupted by gaps of 30 s, and its range.
+/// The number of values above which a signal is thinned.
+const THINNED_FROM: usize = 2 * COLUMNS;
+
+/// Draws a signal's line, interrupted by gaps of [`GAP_SEC`], and its range.
 fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     let shape = |value: f64| if signal.by_log { value.ln() } else { value };
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -313,11 +318,17 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
         y + SIGNAL - 3.0 - (SIGNAL - 6.0) * (shape(value) - from) / (to - from).max(1e-9)
     };
     let mut path = String::new();
-    let mut last_sec = f64::NEG_INFINITY;
-    for (sec, value) in thinned(&signal.values, scale.end_sec) {
-        let pen = if sec - last_sec > 30.0 { 'M' } else { 'L' };
-        let _ = write!(path, "{pen}{:.1} {:.1}", scale.x(sec), y_of(value));
-        last_sec = sec;
+    // The gaps are those of the signal: thinned values lie further apart.
+    for part in signal.values.chunk_by(|a, b| b.0 - a.0 <= GAP_SEC) {
+        let mut pen = 'M';
+        let thinned = match signal.values.len() {
+            0..=THINNED_FROM => part.to_vec(),
+            _ => thinned(part, scale.end_sec),
+        };
+        for (sec, value) in thinned {
+            let _ = write!(path, "{pen}{:.1} {:.1}", scale.x(sec), y_of(value));
+            pen = 'L';
+        }
     }
     format!(
         "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end>{}</text><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=end opacity=\".75\">{}…{} {}</text><path class=trace d=\"{path}\"/>",
@@ -334,9 +345,6 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
 
 /// Reduces a signal to at most two values per column: the minimum and the maximum, in order.
 fn thinned(values: &[(f64, f64)], end_sec: f64) -> Vec<(f64, f64)> {
-    if values.len() <= 2 * COLUMNS {
-        return values.to_vec();
-    }
     let column = |sec: f64| (sec / end_sec * COLUMNS as f64) as usize;
     let mut thinned = Vec::with_capacity(2 * COLUMNS);
     for own in values.chunk_by(|a, b| column(a.0) == column(b.0)) {
@@ -348,4 +356,39 @@ fn thinned(values: &[(f64, f64)], end_sec: f64) -> Vec<(f64, f64)> {
         thinned.extend(both);
     }
     thinned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the line of a signal with a value at each of these seconds.
+    fn line(seconds: impl Iterator<Item = u32>) -> String {
+        let values = seconds.map(|sec| (f64::from(sec), f64::from(sec % 7)));
+        let signal = Signal {
+            name: "speed",
+            unit: "m/s",
+            values: values.collect(),
+            by_log: false,
+            range_least: 2.0,
+        };
+        let scale = Scale { end_sec: 18_000.0 };
+        let drawn = trace(scale, 0.0, &signal);
+        drawn.split("class=trace d=\"").nth(1).unwrap().to_owned()
+    }
+
+    /// Five hours at one value a second: the columns of the drawing are 36 s wide.
+    #[test]
+    fn the_line_of_a_long_recording_is_interrupted_at_gaps_only() {
+        let whole = line(0..18_000);
+        assert_eq!(whole.matches('M').count(), 1);
+        assert!(whole.matches('L').count() > COLUMNS);
+        let cut = line((0..9_000).chain(9_100..18_000));
+        assert_eq!(cut.matches('M').count(), 2);
+        let short = line((0..40).chain(60..80));
+        assert_eq!(
+            (short.matches('M').count(), short.matches('L').count()),
+            (1, 59)
+        );
+    }
 }

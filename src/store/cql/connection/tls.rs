@@ -18,6 +18,17 @@ pub struct CqlTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+impl CqlTls {
+    /// Reads and parses the files, as a connection does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a connection cannot use a file.
+    pub fn check(&self) -> Result<(), TlsError> {
+        context(self).map(drop)
+    }
+}
+
 /// The reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

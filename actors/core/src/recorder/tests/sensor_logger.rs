@@ -217,6 +217,60 @@ fn sensor_logger_motion_is_combined_with_gravity() {
     assert_eq!((push.readings.len(), push.skipped), (0, 400));
 }
 
+/// The turn rate and gravity of another time say nothing about a value of acceleration.
+#[test]
+fn a_silent_sensor_is_not_combined_with_another() {
+    let push = |names: [&str; 2], second_until_ms: i64| {
+        let entry = |name: &str, ms: i64| {
+            let at_ns = (T0_MS + ms) * 1_000_000;
+            format!(r#"{{"name":"{name}","time":{at_ns},"values":{{"x":0,"y":0,"z":9.75}}}}"#)
+        };
+        let times = || (0..500).map(|n| n * 20);
+        let entries = times().map(|ms| entry(names[0], ms));
+        let second = times().filter(|&ms| ms < second_until_ms);
+        let entries: Vec<String> = entries
+            .chain(second.map(|ms| entry(names[1], ms)))
+            .collect();
+        let text = format!(r#"{{"payload":[{}]}}"#, entries.join(","));
+        sensor_logger::read(text.as_bytes()).unwrap()
+    };
+    // Ten seconds of acceleration, and a gyroscope that ends after the first one.
+    let turned = push(["totalacceleration", "gyroscope"], 1_000);
+    let arrays: Vec<(i64, usize, bool)> = turned
+        .readings
+        .iter()
+        .map(|reading| match &reading.measurement {
+            Measurement::Imu(imu) => {
+                let axes = imu.gyro.iter().flatten();
+                assert!(
+                    axes.chain(&imu.accel)
+                        .all(|axis| axis.len() == imu.accel[0].len())
+                );
+                (
+                    reading.at_ms - T0_MS,
+                    imu.accel[0].len(),
+                    imu.gyro.is_some(),
+                )
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        arrays[..3],
+        [(0, 50, true), (1_000, 12, true), (1_240, 50, false)]
+    );
+    assert!(arrays[2..].iter().all(|&(_, _, has_gyro)| !has_gyro));
+    assert_eq!((arrays.len(), turned.skipped), (11, 0));
+    // Acceleration without gravity ends with gravity.
+    let unweighted = push(["accelerometer", "gravity"], 1_000);
+    let last_ms = unweighted
+        .readings
+        .last()
+        .map(|reading| reading.at_ms - T0_MS);
+    assert_eq!((unweighted.readings.len(), last_ms), (2, Some(1_000)));
+    assert_eq!(unweighted.skipped, 500 - 62);
+}
+
 #[test]
 fn motion_is_split_at_silences_and_thinned_above_the_rate_limit() {
     let vectors = |times: &[i64]| {

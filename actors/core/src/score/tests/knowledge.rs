@@ -121,6 +121,29 @@ fn places_are_learned_only_around_the_address() {
 }
 
 #[test]
+fn heights_of_another_building_are_not_used() {
+    let frame = LocalFrame::new(address().point);
+    let at = |east_m: f32| {
+        let north_m = 0.0;
+        Some((frame.point(Place { east_m, north_m }), 8.0))
+    };
+    let heights = |entrance: Option<f32>, drop_off: Option<f32>| {
+        let session = |rider| PlaceFacts {
+            entrance: entrance.and_then(at),
+            drop_off: drop_off.and_then(at),
+            ..facts(10, rider, 12.0)
+        };
+        let known = learned(&[session(1), session(2)]).known(&address(), 10);
+        known.floor_heights_m
+    };
+    assert!(heights(None, Some(1_600.0)).is_empty());
+    assert!(heights(Some(1_600.0), Some(1_610.0)).is_empty());
+    assert_eq!(heights(None, None), [(3, 12.0)]);
+    assert_eq!(heights(Some(20.0), None), [(3, 12.0)]);
+    assert_eq!(heights(None, Some(30.0)), [(3, 12.0)]);
+}
+
+#[test]
 fn only_a_correct_delivery_is_learned_from() {
     let deliver = |east: f32| {
         let script = Script::new(50)
@@ -206,6 +229,39 @@ fn the_key_identifies_the_building() {
             }
         )
     );
+}
+
+/// A word for a unit is part of many street names, and a house number may follow `#`.
+#[test]
+fn the_key_contains_all_of_a_street_name() {
+    let key = |line1: &str| {
+        let tenant = Tenant {
+            organization_id: OrganizationId::from_bytes([1; 16]),
+            env: Env::Production,
+        };
+        let line1 = line1.to_owned();
+        place_key(tenant, &Address { line1, ..address() })
+    };
+    for (one, other) in [
+        ("Calle 45 #12-34", "Calle 45 #80-10"),
+        ("#05-12, 21 Orchard Road", "#05-12, 40 Orchard Road"),
+        ("12 Rue Ste-Anne", "12 Rue Ste-Catherine"),
+        ("7 Flat Rock", "7 Flat Bush"),
+        ("3rd Floor, 12 Main Street", "3rd Floor, 90 Main Street"),
+        ("12 Flat 3, High Street", "12 Flat 3, Low Street"),
+    ] {
+        assert_ne!(key(one), key(other), "{one}, {other}");
+    }
+    for unit in [
+        "Ste 400",
+        "flat b",
+        "fl 3",
+        "Unit 2/7",
+        "Apt4B, 2nd entrance",
+    ] {
+        let line = format!("12 Main Street {unit}");
+        assert_eq!(key("12 Main Street"), key(&line), "{line}");
+    }
 }
 
 /// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also
