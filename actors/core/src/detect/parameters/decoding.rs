@@ -165,7 +165,7 @@ crate::parameters::table! {
         /// The speed at which a vehicle still rolls, m/s.
         ROLLING_MPS: f32 = 0.6;
         /// The speed below which a rider steps off a vehicle, m/s. A bicycle that slows down and
-        /// rides on stays above 1.3 (measured: 11 bends and crossings of five riders).
+        /// rides on stays above 1.2 (measured: ten bends and crossings in four public sources).
         STEP_OFF_MPS: f32 = 1.0;
         /// The braking that shows when a vehicle without reception may stand at the earliest, m/s²:
         /// hard braking in traffic.
