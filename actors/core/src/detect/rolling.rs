@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::KeptFrame;
 use super::parameters::evidence::DRIVE_SPEED_MPS;
-use super::parameters::runs::{BRAKE_MPS2, STEP_OFF_MPS};
+use super::parameters::runs::{BRAKE_MPS2, DRIVE_IN_GAIT_MS_MIN, STEP_OFF_MPS};
 
 /// The newest speed of a vehicle that has not come near a standstill since.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Rolling {
+    /// The time since which it has not. Before [`DRIVE_IN_GAIT_MS_MIN`] it may be a run, or fixes
+    /// that jump during a walk.
+    since_ms: u32,
     t_ms: u32,
     /// The speed in m/s; 0 if no vehicle rolls.
     speed_mps: f32,
@@ -28,6 +31,11 @@ impl Rolling {
             let is_vehicle = speed_mps >= DRIVE_SPEED_MPS;
             let still_rolls = self.speed_mps > 0.0 && speed_mps > STEP_OFF_MPS;
             *self = Self {
+                since_ms: if still_rolls {
+                    self.since_ms
+                } else {
+                    kept.t_ms()
+                },
                 t_ms: kept.t_ms(),
                 speed_mps: if is_vehicle || still_rolls {
                     speed_mps
@@ -37,7 +45,8 @@ impl Rolling {
             };
         }
         let since_sec = kept.t_ms().saturating_sub(self.t_ms) as f32 / 1_000.0;
-        self.speed_mps - BRAKE_MPS2 * since_sec > STEP_OFF_MPS
+        let is_sure = kept.t_ms().saturating_sub(self.since_ms) >= DRIVE_IN_GAIT_MS_MIN;
+        is_sure && self.speed_mps - BRAKE_MPS2 * since_sec > STEP_OFF_MPS
     }
 }
 
@@ -45,10 +54,14 @@ impl Rolling {
 mod tests {
     use super::*;
 
-    /// Returns whether the vehicle rolls in each second of a drive with these speeds.
+    /// Returns whether the vehicle rolls in each second with these speeds, after half a minute at
+    /// the first one.
     fn rolls(speeds_mps: &[Option<f32>]) -> Vec<bool> {
         let mut rolling = Rolling::default();
-        let seconds = (0_u32..).zip(speeds_mps).map(|(number, speed_mps)| {
+        let mut before = KeptFrame::at(0);
+        before.put_speed(speeds_mps[0].unwrap(), false);
+        rolling.observe(&before, true);
+        let seconds = (30_u32..).zip(speeds_mps).map(|(number, speed_mps)| {
             let mut kept = KeptFrame::at(number * 1_000);
             if let Some(speed_mps) = speed_mps {
                 kept.put_speed(*speed_mps, false);
@@ -80,6 +93,17 @@ mod tests {
         let mut expected = [true; 8];
         expected[6..].fill(false);
         assert_eq!(rolls(&speeds), expected);
+    }
+
+    /// Fixes drift away from a walk at a vehicle's speed for ten seconds. So does a short run.
+    #[test]
+    fn a_speed_of_a_few_seconds_does_not_roll() {
+        let mut rolling = Rolling::default();
+        for second in 0..12 {
+            let mut kept = KeptFrame::at(second * 1_000);
+            kept.put_speed(6.0, false);
+            assert!(!rolling.observe(&kept, true));
+        }
     }
 
     #[test]
