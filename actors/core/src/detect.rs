@@ -16,6 +16,7 @@ mod movement;
 mod occupancy;
 pub(crate) mod parameters;
 mod position;
+mod rolling;
 mod run;
 mod shaken;
 mod short_queue;

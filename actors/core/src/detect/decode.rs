@@ -281,6 +281,11 @@ impl Decoder {
         ([still, walk, climb, ride, drive], BackPointers::of(came))
     }
 
+    /// Returns whether the newest second is best explained by a drive.
+    pub(super) fn drives(&self) -> bool {
+        self.best == State::Drive as u8
+    }
+
     /// Decides all open seconds, because no later second follows them directly.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.open.len(), self.best, &mut commit);

@@ -105,6 +105,15 @@ impl KeptFrame {
         }
     }
 
+    /// Returns a second in which nothing was measured.
+    #[cfg(test)]
+    pub(super) fn at(t_ms: u32) -> Self {
+        Self {
+            t_ms,
+            ..Self::default()
+        }
+    }
+
     // Later values overwrite the kept ones, so the rest need not be unpacked and packed again.
 
     /// Writes the slope of the height and its standard error, m/s, and the height itself, metres; 0

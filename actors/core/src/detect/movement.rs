@@ -20,6 +20,7 @@ use super::parameters::runs::{
     SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, WALK_ACCURACY_M_MAX,
 };
 use super::position::{Leg, PositionTrack};
+use super::rolling::Rolling;
 use super::shaken::Shaken;
 use super::short_queue::ShortQueue;
 use super::slope;
@@ -41,6 +42,7 @@ pub(super) struct MovementDetector {
     position: PositionTrack,
     shaken: Shaken,
     start: VehicleStart,
+    rolling: Rolling,
     /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
     /// seconds.
     frames: ShortQueue<KeptFrame, WAITING>,
@@ -168,6 +170,7 @@ impl Detector for MovementDetector {
         self.position = PositionTrack::default();
         self.shaken = Shaken::default();
         self.start = VehicleStart::default();
+        self.rolling = Rolling::default();
     }
 }
 
@@ -413,6 +416,9 @@ impl MovementDetector {
             return;
         };
         let before = self.update_speeds(&kept);
+        if self.rolling.observe(&kept, self.decoder.drives()) && kept.gait() > 0.0 {
+            kept.put_body(0.0, false);
+        }
         let rate = self.rate_mps(place);
         let evidence = evidence_of(&kept, rate, &before);
         let is_unseen = kept.speed_mps().is_none() && kept.vehicle() <= 0.0;
@@ -420,7 +426,11 @@ impl MovementDetector {
         if let Some(height_m) = kept.height_m() {
             possible_ride_ms = None;
             let (rate_mps, error_mps) = rate.unwrap_or_default();
-            kept.put_slope(rate_mps, error_mps, self.smooth_m(place, height_m));
+            kept.put_slope(
+                rate_mps,
+                error_mps,
+                slope::smooth_m(&self.frames, place, height_m),
+            );
         } else if let Some((rate_mps, error_mps)) = rate {
             kept.put_slope(rate_mps, error_mps, 0.0);
         }
@@ -456,20 +466,6 @@ impl MovementDetector {
     fn speed_holds_ms(&self) -> u32 {
         let usual_ms = self.position.usual_interval_ms();
         ((CLIMB_SPEED_HOLDS_INTERVALS * usual_ms) as u32 + 2 * WINDOW_MS).min(CLIMB_SPEED_HOLDS_MS)
-    }
-
-    /// Returns the mean height of a second and its neighbours.
-    fn smooth_m(&self, place: usize, height_m: f32) -> f32 {
-        let near = [place.checked_sub(1), place.checked_add(1)];
-        let near = near
-            .into_iter()
-            .flatten()
-            .filter(|&near| near < self.frames.len());
-        let near = near.filter_map(|near| self.frames.get(near)?.height_m());
-        let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
-            (sum_m + height_m, count + 1.0)
-        });
-        sum_m / count
     }
 
     /// Returns the slope of the height around a second and its standard error, in m/s, by least

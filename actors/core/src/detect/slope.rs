@@ -11,6 +11,19 @@ pub(super) fn around(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f3
     whole.and_then(of_whole).or_else(|| of_any(seconds, here))
 }
 
+/// Returns the mean height of the second at `place` and its neighbours; `height_m` is its own.
+pub(super) fn smooth_m(seconds: &[KeptFrame], place: usize, height_m: f32) -> f32 {
+    let near = [place.checked_sub(1), place.checked_add(1)];
+    let near = near
+        .into_iter()
+        .flatten()
+        .filter_map(|near| seconds.get(near)?.height_m());
+    let (sum_m, count) = near.fold((height_m, 1.0), |(sum_m, count), height_m| {
+        (sum_m + height_m, count + 1.0)
+    });
+    sum_m / count
+}
+
 /// Computes the slope for any seconds.
 fn of_any(seconds: &[KeptFrame], here: &KeptFrame) -> Option<(f32, f32)> {
     let (mut count, mut sum_t, mut sum_tt) = (0.0_f32, 0.0_f32, 0.0_f32);

@@ -22,9 +22,13 @@ const BIN_MS: u32 = 100;
 const BINS: usize = 40;
 /// A bin without data.
 const MISSING: i16 = i16::MIN;
-/// The longest time between two samples of one sensor, in bins: 3 samples a second still show a
-/// step. A longer time without a sample is a gap in the stream.
+/// The longest time between two samples of one sensor, in bins: one that reports irregularly at
+/// [`STEPS_HZ_MIN`] leaves out no more. A longer time without a sample is a gap in the stream.
 const HELD_BINS: usize = 3;
+/// The least rate at which samples show steps, Hz: people take up to two steps a second, and each
+/// needs two samples (sampling theorem). A slower sensor does not measure the body: its spread and
+/// its mean depend on the phase of the step that it happens to meet.
+const STEPS_HZ_MIN: f32 = 4.0;
 /// The weight of a new second in the spread against which the stride is compared: about 4 s, like
 /// the bins.
 const SPREAD_NEW: f32 = 0.35;
@@ -170,7 +174,11 @@ impl AccelReducer {
         let step_ms = 1_000.0 / imu.hz;
         let from_ms = from_ms.max(self.passed_ms);
         let [x, y, z] = imu.accel;
-        let count = x.len().min(y.len()).min(z.len());
+        let count = if imu.hz >= STEPS_HZ_MIN {
+            x.len().min(y.len()).min(z.len())
+        } else {
+            0
+        };
         let clock = Clock {
             t_ms: imu.t_ms,
             step_ms,
@@ -387,5 +395,31 @@ mod tests {
             );
             assert_eq!(take(2).1, seconds);
         }
+    }
+
+    /// A logger stores the acceleration of a walk at two steps a second only twice a second. Its
+    /// readings meet the same phase of each step, so that the body would seem to be at rest.
+    #[test]
+    fn a_sensor_that_is_too_slow_for_steps_measures_nothing() {
+        let seconds_at = |hz: usize| {
+            let (mut reducer, mut seconds) = (AccelReducer::default(), 0);
+            for second in 0..20_u32 {
+                let t = |place: usize| second as f32 + place as f32 / hz as f32;
+                let swing = |place| (std::f32::consts::TAU * 2.0 * t(place)).sin();
+                let norm: Vec<f32> = (0..hz).map(|place| GRAVITY + 3.0 * swing(place)).collect();
+                let zeros = vec![0.0; hz];
+                let imu = Imu {
+                    t_ms: second * WINDOW_MS,
+                    hz: hz as f32,
+                    accel: [&zeros, &zeros, &norm],
+                    gyro: None,
+                };
+                reducer.take(&imu, 0, |_, _, _| seconds += 1);
+            }
+            assert_eq!(reducer.passed_ms(), 20_000, "the stream has no gap");
+            seconds
+        };
+        assert_eq!(seconds_at(2), 0);
+        assert_eq!(seconds_at(10), 19);
     }
 }

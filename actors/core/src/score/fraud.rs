@@ -15,6 +15,7 @@ mod kinematics;
 mod noise;
 mod strides;
 mod turns;
+mod vibration;
 
 use porchlight_schema::sample::SystemName;
 

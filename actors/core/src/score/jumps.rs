@@ -46,12 +46,20 @@ fn accuracy_m(fix: &Fix) -> f32 {
     }
 }
 
-/// Returns whether two fixes are farther apart than their accuracies and any vehicle explain.
+/// Returns whether two fixes are farther apart than their accuracies and any vehicle explain. The
+/// way that the reported speed explains is not an error of the positions.
 fn is_jump(from: &Fix, to: &Fix) -> bool {
     let (a, b) = (accuracy_m(from), accuracy_m(to));
     let distance_m = from.place.distance_m(to.place);
-    let seconds = (to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0).max(1.0);
-    distance_m > JUMP_SIGMAS * (a * a + b * b).sqrt() && distance_m / seconds > JUMP_MPS
+    let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
+    let way_m = reported_mps(from).max(reported_mps(to)) * seconds;
+    distance_m - way_m > JUMP_SIGMAS * (a * a + b * b).sqrt()
+        && distance_m / seconds.max(1.0) > JUMP_MPS
+}
+
+/// Returns the speed that a fix reports, as far as a vehicle can reach it; 0 without one.
+fn reported_mps(fix: &Fix) -> f32 {
+    fix.speed_mps.unwrap_or(0.0).clamp(0.0, JUMP_MPS)
 }
 
 /// Returns whether a jump is far beyond any error of a receiver that claims such accuracies.
@@ -191,4 +199,43 @@ pub(crate) fn remove_jumped_fixes(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
         }
         is_trusted
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fix(t_ms: u32, east_m: f32, accuracy_m: f32, speed_mps: f32) -> Fix {
+        Fix {
+            t_ms,
+            place: Place {
+                east_m,
+                ..Place::default()
+            },
+            accuracy_m,
+            accuracy_known: true,
+            speed_mps: Some(speed_mps),
+            bearing_deg: None,
+            altitude_m: None,
+            mock: false,
+            provider: None,
+        }
+    }
+
+    /// A train runs 38 m/s behind trees. When it leaves them, the accuracy improves and the position
+    /// catches up by 50 m. The same distance is a jump of a phone that stands.
+    #[test]
+    fn a_position_that_catches_up_on_a_fast_vehicle_does_not_jump() {
+        let second = |mps: f32| [fix(0, 0.0, 22.2, mps), fix(1_000, 87.9, 14.9, mps)];
+        let [from, to] = second(38.2);
+        assert!(!is_jump(&from, &to));
+        let [from, to] = second(0.0);
+        assert!(is_jump(&from, &to));
+    }
+
+    #[test]
+    fn a_false_position_with_any_reported_speed_jumps() {
+        let (from, to) = (fix(0, 0.0, 5.0, 0.0), fix(1_000, 1_500.0, 5.0, 200.0));
+        assert!(is_jump(&from, &to));
+    }
 }

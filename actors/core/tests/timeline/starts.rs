@@ -19,8 +19,30 @@ fn speed_mps(seconds: u32) -> f32 {
 }
 
 /// Returns the events of a ride of which the seconds `starts` are starts: the rider pedals out of
-/// the saddle, which swings a phone in a pocket at 1.5 Hz until the bicycle has its speed.
+/// the saddle until the bicycle has its speed.
 fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
+    pedalled(script, seed, |second| {
+        let since = starts.iter().filter_map(|start| second.checked_sub(*start));
+        let since = since.min().filter(|&since| since < START_SEC)?;
+        Some(Pedals {
+            reported_mps: Some(speed_mps(since)),
+        })
+    })
+}
+
+/// A second in which pedals swing the phone.
+struct Pedals {
+    /// The speed that the receiver reports instead of the script's.
+    reported_mps: Option<f32>,
+}
+
+/// Returns the events of a ride with a phone in a pocket, which pedals swing at 1.5 Hz in the
+/// seconds that `pedals_in` returns.
+fn pedalled(
+    script: &[(Act, u32)],
+    seed: u64,
+    pedals_in: impl Fn(u32) -> Option<Pedals>,
+) -> Vec<Event> {
     let mut all = samples(
         script,
         Phone {
@@ -31,18 +53,14 @@ fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
     );
     let mut noise = Noise::new(seed);
     for owned in &mut all {
-        let second = owned.sample().t_ms() / 1_000;
-        let Some(since) = starts
-            .iter()
-            .filter_map(|start| second.checked_sub(*start))
-            .min()
-            .filter(|&since| since < START_SEC)
-        else {
+        let Some(pedals) = pedals_in(owned.sample().t_ms() / 1_000) else {
             continue;
         };
         match owned {
             Owned::Plain(Sample::Location(fix)) => {
-                fix.speed_mps = Some(speed_mps(since) + 0.1 * noise.next() as f32);
+                if let Some(mps) = pedals.reported_mps {
+                    fix.speed_mps = Some(mps + 0.1 * noise.next() as f32);
+                }
             }
             Owned::Imu {
                 t_ms,
@@ -57,6 +75,27 @@ fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
         }
     }
     events_of(&context_at(0.0, 300.0), &all, 60)
+}
+
+/// A courier slows down in front of a bend to the speed of a walk, pedals through it, and rides on.
+/// Nobody steps off a bicycle that rolls.
+#[test]
+fn a_bicycle_that_slows_down_in_a_bend_is_one_drive() {
+    const BEND: Act = Act::Drive {
+        mps: 2.0,
+        climb_mps: 0.0,
+    };
+    for seed in 1..6 {
+        let script = [(RIDE, 60), (BEND, 8), (RIDE, 60)];
+        let events = pedalled(&script, seed, |second| {
+            let pedals = Pedals { reported_mps: None };
+            (58..70).contains(&second).then_some(pedals)
+        });
+        let drives = of_type(&events, EventType::Driving);
+        assert_eq!(drives.len(), 1, "{events:?}");
+        let walks = of_type(&events, EventType::Walking);
+        assert!(walks.is_empty(), "{events:?}");
+    }
 }
 
 /// A courier rides a bicycle, waits 20 s at a red light, and pedals away from it. Nobody walked, so

@@ -164,6 +164,12 @@ crate::parameters::table! {
         HALT_BY_POSITION_MS_MAX: u32 = 45_000;
         /// The speed at which a vehicle still rolls, m/s.
         ROLLING_MPS: f32 = 0.6;
+        /// The speed below which a rider steps off a vehicle, m/s. A bicycle that slows down and
+        /// rides on stays above 1.2 (measured: ten bends and crossings in four public sources).
+        STEP_OFF_MPS: f32 = 1.0;
+        /// The braking that shows when a vehicle without reception may stand at the earliest, m/s²:
+        /// hard braking in traffic.
+        BRAKE_MPS2: f32 = 4.0;
         /// The number of consecutive seconds faster than a walk, with the body at rest, after which
         /// a vehicle that halted in traffic has moved on: the speed of a parked phone wanders for
         /// less.

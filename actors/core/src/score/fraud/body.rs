@@ -3,7 +3,7 @@
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::{ActivityType, Kind};
 
-use super::{Group, Signal, strides};
+use super::{Group, Signal, strides, vibration};
 use crate::geo::Place;
 use crate::score::evidence_log::EvidenceText;
 use crate::score::height::{Level, rise};
@@ -34,7 +34,10 @@ pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
         });
     [
         walks,
-        drive_signal(&pieces, walked_along_m(ctx) >= AGREES_M),
+        drive_signal(
+            &pieces,
+            walked_along_m(ctx) >= AGREES_M || vibration::follows_speed(ctx.input.windows),
+        ),
         frozen_signal(ctx),
         altitude_signal(ctx),
     ]
@@ -296,9 +299,9 @@ fn walked_along_m(ctx: &ScoringContext<'_>) -> f32 {
     sum_m
 }
 
-/// Returns the signal of a position that drives while the phone lies still. `agrees_on_foot` says
-/// whether body and position moved together on foot.
-fn drive_signal(pieces: &[Piece], agrees_on_foot: bool) -> Option<Signal> {
+/// Returns the signal of a position that drives while the phone lies still. `agrees` says whether
+/// body and position moved together on foot, or the phone shakes as the position drives.
+fn drive_signal(pieces: &[Piece], agrees: bool) -> Option<Signal> {
     let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
         let calm = |piece: &&Piece| {
             piece.body == BodyRest::Still && piece.spread < most && piece.speed_mps >= ROAD_MPS
@@ -317,8 +320,9 @@ fn drive_signal(pieces: &[Piece], agrees_on_foot: bool) -> Option<Signal> {
             .map(|span| (weights::GPS_DRIVES_NEARLY, "nearly", span))
     };
     let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
-    // A bearer who walks in step with the positions was driven in a very soft vehicle.
-    let points = if agrees_on_foot {
+    // A bearer who walks in step with the positions was driven in a very soft vehicle, and so was a
+    // phone that shakes less at each halt.
+    let points = if agrees {
         points.min(weights::GPS_DRIVES_NEARLY)
     } else {
         points

@@ -394,3 +394,27 @@ fn many_impossible_jumps_are_no_outliers_of_a_receiver() {
     let rare = leaping(100, 400.0);
     assert!(!has(&rare, "outliers") && !has(&rare, "far_outliers"));
 }
+
+/// A courier sits in an electric train that runs so smoothly that the phone seems to lie on a table.
+/// It shakes a little while the train runs and not while it stands. A phone that lies at home under
+/// false positions has the same noise throughout.
+#[test]
+fn a_train_that_shakes_the_phone_a_little_is_not_suspicious() {
+    let ride = |spread_of: fn(f32) -> f32| {
+        let script = Script::new(41).drive_to(1_500.0, 0.0).stay(40);
+        let mut script = script.drive_to(3_000.0, 0.0).stay(40).body_at_rest();
+        for window in &mut script.windows {
+            let speed_mps = window.fixes[0].and_then(|fix| fix.speed_mps);
+            if let (Some(speed_mps), Some(motion)) = (speed_mps, &mut window.motion) {
+                motion.accel_std = spread_of(speed_mps);
+            }
+        }
+        script
+    };
+    let train = ride(|speed_mps| if speed_mps > 3.0 { 0.07 } else { 0.02 });
+    let table = ride(|_| 0.02);
+    let of = |script: &Script| script.score().summary.fraud_score;
+    assert!(has(&table, "position_drives_body_rests"));
+    assert!(of(&train) < 0.1, "{}", of(&train));
+    assert!(of(&table) >= of(&train) + 0.1, "{}", of(&table));
+}
