@@ -342,6 +342,8 @@ fn a_server_finishes_pending_work_of_every_release() {
                 finish((&client, &server.api), &keys, &expected, &receiver).await;
             });
             server.stop();
+            let format = std::fs::read(folder.store().join("acknowledged")).unwrap();
+            assert!(format.starts_with(b"PLA2"), "the first release refuses it");
         }
     }
 }
