@@ -114,3 +114,24 @@ async fn depends_on_lost_key(store: &OpenStore, checks: &dyn KeyCheck) -> Result
     };
     Ok(has_dependents || checks.key_check().await?.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::hex;
+
+    use super::*;
+
+    /// Without its secret, the data keys of an embedded store cannot be opened.
+    #[test]
+    fn the_secret_of_the_data_keys_never_changes() {
+        let secrets = store_secrets(&SecretKeys::of_bytes([7; 32], &[[8; 32]]));
+        let [first, other] = [&secrets.first, &secrets.others[0]].map(|key| hex::encode(&**key));
+        assert_eq!(
+            [first, other],
+            [
+                "bfe7da8c2140d7a79fd946253f285f165284494e89cc10d31a56056e1f8ed364",
+                "dd58a85ad2a05d587a5f769e782f4858867af9cec6b4953a803c719ab59ed087"
+            ]
+        );
+    }
+}

@@ -335,4 +335,19 @@ mod tests {
             "{counts:?}"
         );
     }
+    /// Nodes of two releases share sessions, and stored rows contain derived ids.
+    #[test]
+    fn shards_and_derived_ids_never_change() {
+        let at = TimestampMs(1_763_636_100_000);
+        let shards = [0, 1, 2, 3, 7, 250, 65_536, 1 << 40, 1 << 70, u128::MAX]
+            .map(|tail| SessionId::new(at, tail).shard().0);
+        assert_eq!(shards, [247, 149, 52, 210, 75, 121, 113, 66, 133, 142]);
+        let organizations = [0, 1, 2].map(|tail| OrganizationId::new(at, tail).shard().0);
+        assert_eq!(organizations, [247, 149, 52]);
+        let session = SessionId::new(at, 7);
+        assert_eq!(
+            MessageId::derived(at, session, 3).to_string(),
+            "dlv_01kageeex0001q3a724de1as9r"
+        );
+    }
 }

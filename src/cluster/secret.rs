@@ -287,4 +287,22 @@ mod tests {
             Err(SecretError::Short)
         ));
     }
+    /// Nodes of two releases verify each other's messages during an upgrade.
+    #[test]
+    fn the_tags_of_a_secret_never_change() {
+        let (nonce, body) = ([1; 16], digest(b"body"));
+        let ours = secret("0123456789abcdef0123456789abcdef");
+        let tags = [
+            ours.request(&request_head(&nonce, &body)),
+            ours.answer(&nonce, 200, b"body"),
+        ];
+        let [request, answer] = tags.map(|tag| porchlight_schema::hex::encode(&tag));
+        assert_eq!(
+            [request, answer],
+            [
+                "69a1a3484c04919c94727a9602ce291fb156c0b16c30c5cc61d7fc38c5e0ce73",
+                "71b459c4533d051ae6f933afbf325249b40d2c0e3423a408755871a8df821bca"
+            ]
+        );
+    }
 }

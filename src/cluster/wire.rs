@@ -192,6 +192,73 @@ mod tests {
         }
     }
 
+    /// Nodes of two releases exchange messages during an upgrade.
+    #[test]
+    fn the_messages_and_paths_of_this_format_never_change() {
+        let hex = |message: Result<Vec<u8>, WireError>| hex::encode(&message.unwrap());
+        let session_id = SessionId::new(TimestampMs(5), 7);
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(TimestampMs(1), 2),
+            env: Env::Production,
+        };
+        let batch = ForwardedBatch {
+            session_id,
+            seq: 3,
+            batch: b"abc",
+        };
+        let nudges = Nudges {
+            sessions: vec![session_id],
+            tenants: vec![tenant],
+            has_released: true,
+        };
+        let query = ChangesQuery {
+            session_id,
+            number: 300,
+            limit: 9,
+        };
+        let climb = Metadata::Climb {
+            floors: Some(3),
+            direction: Direction::Down,
+            height_cm: Some(900),
+        };
+        let live: Live = (vec![event(4, climb)], Some(TimestampMs(9)));
+        let changes: Changes = vec![(1, 0, event(5, Metadata::Gate { wait_sec: 9 }))];
+        assert_eq!(
+            [
+                hex(encode(&vec![batch])),
+                hex(encode(&nudges)),
+                hex(encode(&vec![(tenant, session_id)])),
+                hex(encode(&session_id)),
+                hex(encode(&Reply::Answer(live))),
+                hex(encode(&query)),
+                hex(encode(&Reply::Answer(changes))),
+                hex(encode(&Reply::<Changes>::NotOwner)),
+                hex(encode(&Reply::<Changes>::Unavailable)),
+            ],
+            [
+                "01018780808080808080808080280303616263",
+                "0101878080808080808080808028018280808080808080808080080101",
+                "010182808080808080808080800801878080808080808080808028",
+                "01878080808080808080808028",
+                "01000107040105f403010103010184070112",
+                "01878080808080808080808028ac0209",
+                "0100010100070500f4030309",
+                "0101",
+                "0102"
+            ]
+        );
+        let routes = [
+            (PeerRoute::Forwarded, "/peer/v1/hand-over"),
+            (PeerRoute::Nudge, "/peer/v1/nudge"),
+            (PeerRoute::Messages, "/peer/v1/messages"),
+            (PeerRoute::Live, "/peer/v1/live"),
+            (PeerRoute::Changes, "/peer/v1/told"),
+        ];
+        for (route, expected) in routes {
+            assert_eq!(path(route), expected);
+        }
+    }
+
     #[test]
     fn unknown_formats_and_longer_messages_are_refused() {
         let mut bytes = encode(&Reply::<()>::NotOwner).unwrap();

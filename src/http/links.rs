@@ -172,7 +172,8 @@ fn decode_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
 
 #[cfg(test)]
 mod tests {
-    use porchlight_schema::time::TimestampMs;
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
 
     use super::*;
 
@@ -233,5 +234,32 @@ mod tests {
             }
         }
         assert!(!SignedLinks::new([[2; 32]], "").is_image_signed(session_id, signature));
+    }
+    /// Stored messages and insights of customers contain links.
+    #[test]
+    fn the_links_of_a_secret_key_never_change() {
+        let keys = SecretKeys::of_bytes([7; 32], &[]);
+        let links = SignedLinks::of(&keys, "https://api.example.com");
+        let at = TimestampMs(1_763_636_100_000);
+        let archive = ArchiveLink {
+            tenant: Tenant {
+                organization_id: OrganizationId::new(at, 7),
+                env: Env::Production,
+            },
+            request_id: "request-1",
+            expires_at: at,
+        };
+        let urls = [
+            links.image_url(SessionId::new(at, 7)),
+            links.archive_url(&archive),
+        ];
+        let signatures = urls.map(|url| url.unwrap().rsplit_once('=').unwrap().1.to_owned());
+        assert_eq!(
+            signatures,
+            [
+                "ae1c34cf415ff3a31cd8b49ab46ce4c6",
+                "031bb01232b16744799855dfcf5835ad"
+            ]
+        );
     }
 }

@@ -216,6 +216,7 @@ mod tests {
     use std::sync::Arc;
 
     use porchlight_ports::PreviousSecret;
+    use porchlight_schema::hex;
     use porchlight_schema::ids::OrganizationId;
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
@@ -331,5 +332,14 @@ mod tests {
         let previous = stored.previous.unwrap();
         assert_eq!(*opened(&previous.secret), "whsec_old");
         assert_eq!(previous.expires_at, TimestampMs(9));
+    }
+    /// A store refuses to open without the key of its stored check value.
+    #[test]
+    fn the_check_value_of_a_key_never_changes() {
+        let value = check_value(keys_of(&[7]).writing());
+        assert_eq!(
+            hex::encode(&value.0),
+            "64cec390b84c399655aecef7c2a8dc4efb15cce652598437a5e0430cb5692b94"
+        );
     }
 }

@@ -243,4 +243,18 @@ mod tests {
         assert_eq!(new.check(&old.make(session_id)), Ok(session_id));
         assert_eq!(old.check(&new.make(session_id)), Err(TokenError));
     }
+    /// Phones and recorders keep their tokens through an upgrade.
+    #[test]
+    fn the_tokens_of_a_secret_key_never_change() {
+        let tokens = Tokens::of(&SecretKeys::of_bytes([7; 32], &[]));
+        let at = TimestampMs(1_763_636_100_000);
+        assert_eq!(
+            tokens.make(SessionId::new(at, 7)),
+            "st_01kageeex00000000000000007PLbtwbDMriNHyT5pNC9BO5MPAfhRPAEl"
+        );
+        assert_eq!(
+            tokens.make_for_recorder(RecorderId::new(at, 7)),
+            "01kageeex000000000000000070vIihlyE6MxvsRH1URahdsPwo9HEFLep"
+        );
+    }
 }

@@ -161,3 +161,20 @@ fn a_receipt_verifies_with_any_of_the_listed_keys() {
     assert_eq!(verify_any(&forged, &keys), Err(ReceiptError::Signature));
     assert_eq!(verify_any("x", &keys), Err(ReceiptError::Malformed));
 }
+
+/// A customer checks a receipt years later, with the key of the time.
+#[test]
+fn the_receipts_of_a_secret_key_never_change() {
+    let signer = signer(7);
+    let subject = statement().subject;
+    let receipt = signer.sign(&statement()).unwrap();
+    let hash = hex::encode(&Sha256::digest(receipt));
+    assert_eq!(
+        [signer.public_key().id(), subject.hash, hash],
+        [
+            "taab__dz1w53Py_60FmpH7nr12bq6meivyaMSZah9ok",
+            "e4e8761635cad32567144fa48832a47da1cbdec1e16f68e3c039cd8211d8d5db",
+            "f3aa301162d5dd6522d37672df68adb4dedc63ac6f3f1b66a8dc3cabe9c759d2"
+        ]
+    );
+}
