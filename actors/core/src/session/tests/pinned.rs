@@ -1,5 +1,5 @@
-//! Pins the snapshots of a fixed recording, so that no change of the state or of the detectors keeps
-//! the number of the format.
+//! Pins what a fixed recording leaves in a store, so that no change of the state or of the detectors
+//! keeps the number of the format of snapshots.
 
 use std::fmt::Write as _;
 
@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::parameters::hash;
+use crate::score::trace_fingerprint;
+use crate::session::replay::Replay;
 
 /// The number of the format, the hash of the parameters, and the hash of the snapshots.
 const PINNED: (u8, &str, &str) = (
@@ -243,5 +245,24 @@ fn a_changed_state_or_detector_has_another_snapshot_format() {
         PINNED,
         "a snapshot or a parameter of the detectors changed: raise SNAPSHOT_FORMAT, so that no release \
          continues with the snapshots of another, and then pin the new values"
+    );
+}
+
+/// Copies of a stored trace are found by its keys.
+#[test]
+fn a_trace_keeps_the_keys_by_which_its_copies_are_found() {
+    let context = context_of_door();
+    let mut replay = Replay::new(&context);
+    for (seq, batch) in (0..).zip(recording()) {
+        replay.batch(seq, &batch);
+    }
+    let trace = trace_fingerprint(&replay.finish().windows).unwrap();
+    let mut hash = Sha256::new();
+    for key in trace.keys().into_iter().chain(trace.stored_keys()) {
+        hash.update(key.to_be_bytes());
+    }
+    assert_eq!(
+        hex::encode(&hash.finalize()),
+        "a8d575996701d8de799cb1d75dc6ba13b96c379e5e857cff71f7dca67b994deb"
     );
 }
