@@ -1,6 +1,7 @@
 //! Tests the engine that seals the rows of sessions.
 
 mod damage;
+mod fixture;
 mod purge;
 
 use std::path::PathBuf;

@@ -164,4 +164,17 @@ mod tests {
             assert_eq!(number(payload), None);
         }
     }
+    #[test]
+    fn the_form_of_a_sealed_payload_never_changes() {
+        let nonces = Nonces {
+            random: [3; 8],
+            next: AtomicU64::new(9),
+        };
+        let (row, key) = ((Space::Journal, b"row".as_slice()), Zeroizing::new([7; 32]));
+        let sealed = seal(row, (42, &key), &nonces, b"payload").unwrap();
+        assert_eq!(
+            porchlight_schema::hex::encode(&sealed),
+            "e5000000000000002a0303030303030303000000000000000997357b35ec006c54ac01f818e9925a03afcaab7811f9f4"
+        );
+    }
 }

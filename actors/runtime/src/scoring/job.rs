@@ -253,7 +253,7 @@ impl<'a> ScoreKnowledge<'a> {
         let trace_rows = knowledge::trace_keys(start, trace.filter(|_| session.is_first()));
         let mut locked = vec![surroundings.row_locks.lock(trace_rows).await];
         let recalled = match stored {
-            Some(stored) => knowledge::read(start.session_id, &stored.known).into(),
+            Some(stored) => knowledge::read(&stored.known)?.into(),
             None => knowledge::recall(surroundings.store, (start, end), trace).await?,
         };
         if !trace.is_some_and(|trace| recalled.has_free_trace_row(start.tenant, trace)) {

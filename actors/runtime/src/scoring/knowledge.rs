@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use porchlight_core::retention::{PLACE_ROW, TRACE_ROW, is_of_one_session};
+use porchlight_core::retention::{PLACE_ROW, TRACE_ROW, belongs_to_session, is_of_one_session};
 use porchlight_core::score::{
     CopiedTrace, Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, learn, place_key,
     recorded_together,
@@ -15,7 +15,7 @@ use porchlight_schema::time::DAY_MS;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use porchlight_observe::Fact;
-use porchlight_ports::{Store, StoreResult};
+use porchlight_ports::{Store, StoreError, StoreResult};
 
 use super::row_locks::{RowKey, RowLocks};
 use crate::stored::encode;
@@ -85,7 +85,8 @@ pub(super) async fn recall(
 ) -> StoreResult<Recalled> {
     let rows = store.recall_all(keys_of(start, fingerprint)).await?;
     let place = rows.get(&place_row(start));
-    let place = place.and_then(|row| decode::<PlaceKnowledge>(start.session_id, row));
+    // What cannot be read is unknown to this score, and stays for a release that can read it.
+    let place = place.and_then(|row| decode_or_log::<PlaceKnowledge>(start.session_id, row));
     let mut known = place
         .unwrap_or_default()
         .known(&start.address, day_of(start));
@@ -95,7 +96,7 @@ pub(super) async fn recall(
         let Some(row) = rows.get(&key) else {
             continue;
         };
-        let seen: Option<SeenTrace> = decode(start.session_id, row);
+        let seen: Option<SeenTrace> = decode_or_log(start.session_id, row);
         let Some(seen) = seen.filter(|seen| compared.insert(seen.session_id)) else {
             continue;
         };
@@ -125,7 +126,8 @@ pub(super) async fn recall(
 }
 
 /// Returns the rows to write with the first insight. A copied trace stays under the session that
-/// had it first.
+/// had it first. The row of a place that cannot be decoded stays too: it holds what other sessions
+/// have learned, and a later release may have written it. [`recall`] has logged it.
 pub(super) async fn learned(
     store: &dyn Store,
     start: &SessionStart,
@@ -141,9 +143,10 @@ pub(super) async fn learned(
         };
         // Another session's insight may have changed the row since it was recalled.
         let row = store.recall(place_row(start)).await?;
-        let place = row.and_then(|row| decode::<PlaceKnowledge>(start.session_id, &row));
-        let place = learn(&place.unwrap_or_default(), facts);
-        rows.push((place_row(start), encode(&place)?));
+        let place = row.map_or_else(|| Ok(PlaceKnowledge::default()), |row| decode(&row));
+        if let Ok(place) = place {
+            rows.push((place_row(start), encode(&learn(&place, facts))?));
+        }
     }
     if let Some(fingerprint) = learned.fingerprint {
         let seen = encode(&SeenTrace {
@@ -162,33 +165,42 @@ pub(super) fn write(known: &Knowledge) -> StoreResult<Vec<u8>> {
 }
 
 /// Decodes the knowledge from the session's first scoring.
-pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
-    decode(session_id, bytes).unwrap_or_default()
+///
+/// # Errors
+///
+/// Returns [`StoreError::Unavailable`] if the knowledge cannot be decoded. It is fixed when the
+/// session is first scored (contract 4), so the session is scored again once a release that can
+/// decode it runs.
+pub(super) fn read(bytes: &[u8]) -> StoreResult<Knowledge> {
+    decode(bytes).map_err(StoreError::unavailable)
 }
 
-/// Decodes a row, or logs that it is damaged. Rows are JSON, so that those of an earlier version
-/// decode.
-fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
-    match serde_json::from_slice(bytes) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            Fact::Damaged {
-                session_id,
-                what: "knowledge of a place or a trace",
-                error: &error,
-            }
-            .record();
-            None
+/// Decodes a row. Rows are JSON, so that those of an earlier version decode.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(bytes)
+}
+
+/// Decodes a row, or logs that it is damaged.
+fn decode_or_log<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
+    let decoded = decode(bytes);
+    if let Err(error) = &decoded {
+        Fact::Damaged {
+            session_id,
+            what: "knowledge of a place or a trace",
+            error,
         }
+        .record();
     }
+    decoded.ok()
 }
 
 /// Removes the contributions of a session to the learned row under `key`. Returns the number of
 /// contributions removed.
 ///
 /// A place does not record the session of a contribution, so contributions of the same courier on
-/// the same day are removed together. The row is locked, because a score writes the place as it has
-/// read it.
+/// the same day are removed together. A row that cannot be decoded is removed whole, and counts as
+/// one contribution: only derived data is lost. The row is locked, because a score writes the
+/// place as it has read it.
 pub(crate) async fn remove_contributions(
     store: &dyn Store,
     row_locks: &RowLocks,
@@ -201,16 +213,14 @@ pub(crate) async fn remove_contributions(
             return Ok(0);
         };
         let (data, removed) = if is_of_one_session(&key) {
-            let seen: Option<SeenTrace> = decode(start.session_id, &row);
-            let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
+            let is_theirs = belongs_to_session(start.session_id, &key, &row);
             (None, u64::from(is_theirs))
-        } else {
-            let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
-                return Ok(0);
-            };
+        } else if let Some(place) = decode_or_log::<PlaceKnowledge>(start.session_id, &row) {
             let (left, removed) = place.without(rider_hash(start), day_of(start));
             let left = (!left.is_empty()).then(|| encode(&left)).transpose()?;
             (left, removed as u64)
+        } else {
+            (None, 1)
         };
         // Another session's insight may have changed the row since it was read.
         if removed == 0 || store.replace_learned(key, row, data).await? {
@@ -238,11 +248,11 @@ pub(crate) async fn contributions(
     let mut found = Contributions::default();
     for (key, row) in store.recall_all(keys).await? {
         if is_of_one_session(&key) {
-            let seen: Option<SeenTrace> = decode(start.session_id, &row);
+            let seen: Option<SeenTrace> = decode_or_log(start.session_id, &row);
             let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
             found.traces += usize::from(is_theirs);
         } else {
-            let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
+            let place: PlaceKnowledge = decode_or_log(start.session_id, &row).unwrap_or_default();
             let contributions = place.contributions(rider_hash(start), day_of(start));
             found.places.extend(contributions);
         }
@@ -305,8 +315,9 @@ mod tests {
     use std::time::Duration;
 
     use porchlight_ports::Insights;
+    use porchlight_schema::hex;
     use porchlight_schema::ids::OrganizationId;
-    use porchlight_schema::session::Env;
+    use porchlight_schema::session::{Address, Env, Point};
     use porchlight_schema::time::TimestampMs;
     use porchlight_store::MemoryStore;
     use porchlight_store::engine::Space;
@@ -382,5 +393,74 @@ mod tests {
         assert_eq!(removing.await.unwrap().unwrap(), 1);
         let left = store.recall(key).await.unwrap();
         assert_eq!(left, Some(place(&["other"])));
+    }
+    /// Rows as a later release may write them, in which a field has another type.
+    const LATER: &[u8] = br#"{"sessions":{"7":[]},"session_id":7}"#;
+
+    #[tokio::test]
+    async fn an_erasure_removes_rows_that_it_cannot_decode() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (erased, row_locks) = (start(), RowLocks::default());
+        for key in [place_row(&erased), trace_row(erased.tenant, 7)] {
+            put(&store, key, LATER.to_vec()).await;
+            let removing = remove_contributions(&*store, &row_locks, &erased, key);
+            assert_eq!(removing.await.unwrap(), 1);
+            assert_eq!(store.recall(key).await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_score_keeps_a_place_that_it_cannot_decode() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (start, facts) = (
+            start(),
+            PlaceFacts {
+                day: 0,
+                rider: 0,
+                floor_height_m: Some((1, 3.0)),
+                entrance: None,
+                drop_off: None,
+            },
+        );
+        let written = async || {
+            let place = Learned {
+                place: Some(facts),
+                fingerprint: None,
+            };
+            let rows = learned(&*store, &start, place, &Recalled::default()).await;
+            rows.unwrap().len()
+        };
+        assert_eq!(written().await, 1);
+        put(&store, place_row(&start), LATER.to_vec()).await;
+        assert_eq!(written().await, 0);
+    }
+
+    #[test]
+    fn knowledge_of_a_later_release_is_not_guessed() {
+        let read_later = read(br#"{"floor_heights_m":{"1":3.0}}"#);
+        assert!(matches!(read_later, Err(StoreError::Unavailable(_))));
+    }
+    /// A changed key orphans all that was learned under the earlier one.
+    #[test]
+    fn learned_rows_keep_their_keys() {
+        let mut start = start();
+        start.address = Address {
+            line1: "12 High St".to_owned(),
+            city: "Leeds".to_owned(),
+            country: "GB".to_owned(),
+            ..Address::at(Point {
+                lat: 53.8,
+                lng: -1.55,
+            })
+        };
+        let rows = [place_row(&start), trace_row(start.tenant, 7)];
+        assert_eq!(
+            rows.map(|row| hex::encode(&row)),
+            [
+                "018544b73556cec0ebb79c1c12e14fb6b4000000000000000000000000000000",
+                "02019aa0e73ba000000000000000000001730000000000000007000000000000"
+            ]
+        );
+        assert_eq!(rider_hash(&start), 0xcbf2_9ce4_8422_2325);
     }
 }

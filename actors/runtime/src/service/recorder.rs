@@ -7,6 +7,7 @@ use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, RECORDER_STARTED_AT_BACK_MS_MAX};
 use porchlight_schema::session::{Address, EndReason, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -322,8 +323,21 @@ impl Service {
 
 /// Returns the order of a stored recorder, or `None` if it cannot be read.
 pub(super) fn order_of(row: &RecorderRow) -> Option<RecorderOrder> {
-    let stored: Stored<RecorderOrder, RecorderState> = serde_json::from_slice(&row.data).ok()?;
+    let stored: Stored<RecorderOrder, IgnoredAny> = serde_json::from_slice(&row.data).ok()?;
     Some(stored.order)
+}
+
+/// The tenant of a stored recorder.
+#[derive(Deserialize)]
+struct OfTenant {
+    tenant: Tenant,
+}
+
+/// Returns the tenant of a stored recorder whose order cannot be read, or `None` if the tenant
+/// cannot be read either.
+pub(super) fn tenant_of(row: &RecorderRow) -> Option<Tenant> {
+    let stored: Stored<OfTenant, IgnoredAny> = serde_json::from_slice(&row.data).ok()?;
+    Some(stored.order.tenant)
 }
 
 fn encode(order: &RecorderOrder, state: &RecorderState) -> StoreResult<Vec<u8>> {

@@ -8,7 +8,7 @@ use porchlight_schema::privacy::{Counts, Subject};
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-use super::super::recorder::order_of;
+use super::super::recorder::{order_of, tenant_of};
 use crate::scoring::{RowLocks, keys_of, remove_contributions, replay};
 
 /// The number of table rows that one step examines.
@@ -210,19 +210,29 @@ pub(super) async fn session(
 
 /// Removes the recorders for which `is_covered` returns true, given their subjects and time of
 /// creation. Returns their number.
+///
+/// # Errors
+///
+/// Returns an error if the store fails, or if a recorder that may be covered cannot be read. The
+/// others are removed nevertheless.
 pub(super) async fn recorders(
     store: &dyn Store,
     tenant: Tenant,
     until: TimestampMs,
     is_covered: impl Fn(&[Subject]) -> bool,
 ) -> StoreResult<u64> {
-    let (mut removed, mut after) = (0, None);
+    let (mut removed, mut unreadable, mut after) = (0, 0, None);
     loop {
         let (rows, next) = store.recorders(after, STEP_ROWS).await?;
         for (id, row) in rows {
-            let Some(order) = order_of(&row).filter(|order| order.tenant == tenant) else {
+            let Some(order) = order_of(&row) else {
+                let is_theirs = tenant_of(&row).is_none_or(|owner| owner == tenant);
+                unreadable += u64::from(is_theirs);
                 continue;
             };
+            if order.tenant != tenant {
+                continue;
+            }
             let delivery_id = Subject::DeliveryId(order.delivery_id(id));
             let subjects = [
                 Subject::ExternalRiderId(order.external_rider_id),
@@ -234,6 +244,11 @@ pub(super) async fn recorders(
         }
         match next {
             Some(next) => after = Some(next),
+            None if unreadable > 0 => {
+                return Err(StoreError::Damaged(format!(
+                    "{unreadable} recorders that an erasure may cover cannot be read"
+                )));
+            }
             None => return Ok(removed),
         }
     }
@@ -255,6 +270,69 @@ pub(super) async fn idempotency_keys(
         match step.next {
             Some(next) => after = Some(next),
             None => return Ok(removed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use porchlight_ports::Recorders as _;
+    use porchlight_schema::ids::{OrganizationId, RecorderId};
+    use porchlight_schema::session::Env;
+    use porchlight_store::MemoryStore;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const T0: TimestampMs = TimestampMs(1_763_636_100_000);
+
+    fn tenant(number: u128) -> Tenant {
+        Tenant {
+            organization_id: OrganizationId::new(T0, number),
+            env: Env::Sandbox,
+        }
+    }
+
+    /// Returns a recorder as a later release may write it.
+    fn stored(tenant: Tenant, rider: &Value) -> Value {
+        let address = json!({"line1": "", "city": "", "country": "",
+            "point": {"lat": 52.5, "lng": 13.4}, "unit": null, "floor": null, "accuracy_m": 20.0,
+            "storey_height_m": null, "entrance": null, "gates": []});
+        let order = json!({"tenant": tenant, "external_rider_id": rider, "delivery_id": null,
+            "address": address, "created_at": T0, "expires_at": T0.plus_ms(1)});
+        json!({"order": order, "state": "a state of a later release"})
+    }
+
+    #[tokio::test]
+    async fn an_erasure_does_not_end_while_a_recorder_of_its_tenant_cannot_be_read() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let create = async |number, recorder: &Value| {
+            let data = serde_json::to_vec(recorder).unwrap();
+            let id = RecorderId::new(T0, number);
+            let created = store.create_recorder(id, data, T0.plus_ms(1));
+            created.await.unwrap();
+            id
+        };
+        let rider = Subject::ExternalRiderId("rider".to_owned());
+        let erase = async || {
+            let is_covered = |subjects: &[Subject]| subjects.contains(&rider);
+            recorders(&*store, tenant(1), T0, is_covered).await
+        };
+        let unreadable = json!({"id": "rider"});
+        let covered = create(1, &stored(tenant(1), &json!("rider"))).await;
+        create(2, &stored(tenant(1), &json!("other"))).await;
+        create(3, &stored(tenant(2), &unreadable)).await;
+        assert_eq!(erase().await.unwrap(), 1);
+        assert_eq!(store.recorder(covered).await.unwrap(), None);
+        for recorder in [stored(tenant(1), &unreadable), json!({"order": 7})] {
+            let covered = create(1, &stored(tenant(1), &json!("rider"))).await;
+            let lost = create(4, &recorder).await;
+            assert!(matches!(erase().await, Err(StoreError::Damaged(_))));
+            assert_eq!(store.recorder(covered).await.unwrap(), None);
+            assert!(store.remove_recorder(lost).await.unwrap());
+            assert_eq!(erase().await.unwrap(), 0);
         }
     }
 }
