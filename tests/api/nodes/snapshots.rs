@@ -1,6 +1,6 @@
 //! Tests that a node answers for a session whose snapshot it cannot read.
 
-use porchlight_ports::{PeerError, Snapshots};
+use porchlight_ports::{PeerError, Peers, Snapshots};
 
 use super::{Nodes, id_of, wait_until};
 use crate::events::send;
