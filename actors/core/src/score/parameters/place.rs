@@ -355,7 +355,9 @@ crate::parameters::table! {
         FAR_ACCURACY_M: f32 = 15.0;
         /// The number of fixes that must stay at the target of a jump.
         STAYS_FIXES: usize = 3;
-        /// The time within which the fixes must stay at the target of a jump.
+        /// The shortest time within which the fixes must stay at the target of a jump. Where they
+        /// are rarer, it is [`STAYS_FIXES`] usual intervals: two follow the first one, and a late one
+        /// has a whole interval.
         STAYS_MS: u32 = 15_000;
         /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;
