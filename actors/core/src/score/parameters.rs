@@ -46,7 +46,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s11-dc87aafb03f7d4d8");
+        assert_eq!(VERSION, "s11-efcce7e709b768fa");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Prepares a session for scoring: fixes in order, the height track, and the periods on foot.
 
 mod foot_periods;
+mod walked;
 
 use std::borrow::Cow;
 
@@ -18,9 +19,9 @@ use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, CADENCE_HZ_MAX, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
-    GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE,
-    STEP_M, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, DOUBTFUL_DRIVE_MS, INDOOR_FACTOR, INDOOR_NEAR_MS,
+    NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS,
+    WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
@@ -81,7 +82,7 @@ impl<'a> ScoringContext<'a> {
             fixes,
             received_ms,
             jumps,
-            walked_m: walked_m(&windows, &timeline, end_ms),
+            walked_m: walked::up_to_each(&windows, &timeline, end_ms),
             windows,
             height,
             foot_periods,
@@ -332,66 +333,6 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
         .collect();
     fixes.sort_by_key(|fix| fix.t_ms);
     fixes
-}
-
-/// Returns the distance walked up to the start of each window and to the end of the last: by steps
-/// if they are counted, else by gait, else by the time spent walking.
-fn walked_m(windows: &[Window], timeline: &[&Event], end_ms: u32) -> Vec<f32> {
-    let spans = |event_type: EventType| -> Vec<(u32, u32)> {
-        let events = timeline
-            .iter()
-            .filter(move |event| event.event_type == event_type);
-        events
-            .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
-            .collect()
-    };
-    let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
-    let is_in = |spans: &[(u32, u32)], t_ms: u32| {
-        let next = spans.partition_point(|span| span.0 <= t_ms);
-        next.checked_sub(1)
-            .and_then(|index| spans.get(index))
-            .is_some_and(|span| t_ms < span.1)
-    };
-    let counted = are_steps_counted(windows, &walking);
-    let reports_cadence = |window: &Window| {
-        window
-            .motion
-            .is_some_and(|motion| motion.cadence_hz.is_some())
-    };
-    let mut sum = 0.0;
-    let mut sums = Vec::with_capacity(windows.len() + 1);
-    for window in windows {
-        sums.push(sum);
-        let cadence_hz = window
-            .motion
-            .and_then(|motion| motion.cadence_hz)
-            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
-        let way_m = match (counted, cadence_hz) {
-            (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
-            (false, Some(cadence_hz)) => cadence_hz.min(CADENCE_HZ_MAX) * STEP_M,
-            (false, None) if !reports_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
-            (false, None) => 0.0,
-        };
-        sum += if is_in(&stairs, window.t_ms) {
-            way_m * STAIRS_SHARE
-        } else {
-            way_m
-        };
-    }
-    sums.push(sum);
-    sums
-}
-
-/// Returns whether the phone counts steps: they amount to a substantial part of the time spent
-/// walking. A counter may stop for good, because the permission is missing.
-fn are_steps_counted(windows: &[Window], walking: &[(u32, u32)]) -> bool {
-    let steps = windows.iter().filter_map(|window| window.steps);
-    let stepped_m: f32 = steps.clone().map(|steps| f32::from(steps) * STEP_M).sum();
-    let walked_sec: f32 = walking
-        .iter()
-        .map(|walk| walk.1.saturating_sub(walk.0) as f32 / 1_000.0)
-        .sum();
-    steps.count() > 0 && stepped_m >= COUNTED_SHARE * walked_sec * WALK_MPS
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
