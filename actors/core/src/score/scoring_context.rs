@@ -16,7 +16,7 @@ use super::counter_delay;
 use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
-use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of};
+use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of_each};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
     ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, DOUBTFUL_DRIVE_MS, INDOOR_FACTOR, INDOOR_NEAR_MS,
@@ -45,6 +45,8 @@ pub(crate) struct ScoringContext<'a> {
     /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
     /// jump.
     pub(crate) fixes: Vec<Fix>,
+    /// For each of these fixes the time at which the phone reported its place first.
+    reported_ms: Vec<u32>,
     /// The times of all usable fixes, including those that a jump reached.
     pub(crate) received_ms: Vec<u32>,
     /// The jumps in the positions that were not marked as simulated.
@@ -79,6 +81,7 @@ impl<'a> ScoringContext<'a> {
             foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
             input,
+            reported_ms: reported_ms(&fixes),
             fixes,
             received_ms,
             jumps,
@@ -103,6 +106,35 @@ impl<'a> ScoringContext<'a> {
         let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
         let last = self.fixes.partition_point(|fix| fix.t_ms < to_ms);
         self.fixes.get(first..last).unwrap_or_default()
+    }
+
+    /// Returns the credible fixes of `from_ms..to_ms`, each with the accuracy that it still has. A
+    /// phone that repeats its last place does not see where the courier walked since: the place is off
+    /// by as much.
+    pub(crate) fn aged_fixes(&self, from_ms: u32, to_ms: u32) -> impl Iterator<Item = Fix> {
+        self.dated_fixes(from_ms, to_ms).map(|(fix, reported_ms)| {
+            let strayed_m = self.steps_m(reported_ms, fix.t_ms) * WAY_TO_DISTANCE;
+            let accuracy_m = if strayed_m > 0.0 {
+                libm::hypotf(fix.accuracy_m, strayed_m)
+            } else {
+                fix.accuracy_m
+            };
+            Fix { accuracy_m, ..*fix }
+        })
+    }
+
+    /// Returns the credible fixes of `from_ms..to_ms`, each with the time at which its place was
+    /// reported first.
+    fn dated_fixes(
+        &self,
+        from_ms: u32,
+        to_ms: u32,
+    ) -> impl DoubleEndedIterator<Item = (&Fix, u32)> {
+        let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
+        let reported_ms = self.reported_ms.get(first..).unwrap_or_default();
+        let fixes = self.fixes(from_ms, to_ms);
+        (0..fixes.len())
+            .filter_map(move |index| Some((fixes.get(index)?, *reported_ms.get(index)?)))
     }
 
     /// Returns the events of a type, in order.
@@ -176,36 +208,42 @@ impl<'a> ScoringContext<'a> {
         {
             return None;
         }
+        Some(self.steps_m(from_ms, to_ms))
+    }
+
+    /// Returns the metres walked on the level in `from_ms..to_ms`, also if a vehicle lies between.
+    fn steps_m(&self, from_ms: u32, to_ms: u32) -> f32 {
         let walked_m = |t_ms: u32| {
             let before = self.windows.partition_point(|window| window.t_ms < t_ms);
             self.walked_m.get(before).copied().unwrap_or(0.0)
         };
-        Some(walked_m(to_ms) - walked_m(from_ms))
+        walked_m(to_ms) - walked_m(from_ms)
     }
 
     /// Estimates the phone's position in `from_ms..=to_ms`: from the fixes of that time, and from
     /// good ones before and after it with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
-        let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        let mut inside = mean_of_each(self.aged_fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         if self.is_indoors(from_ms, to_ms)
             && let Some(inside) = &mut inside
         {
             inside.sigma_m *= INDOOR_FACTOR;
         }
-        let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
-        let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
-        let before = earlier
-            .iter()
+        // A repeated place is no newer than its first report.
+        let good = |(fix, reported_ms): &(&Fix, u32)| {
+            fix.t_ms == *reported_ms && fix.accuracy_m <= ANCHOR_ACCURACY_M
+        };
+        let before = self
+            .dated_fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms)
             .rev()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.estimate_from_anchor(fix, from_ms));
-        let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
-        let after = later
-            .iter()
+            .filter_map(|(fix, _)| self.estimate_from_anchor(fix, from_ms));
+        let after = self
+            .dated_fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS))
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.estimate_from_anchor(fix, to_ms));
+            .filter_map(|(fix, _)| self.estimate_from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
@@ -333,6 +371,16 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
         .collect();
     fixes.sort_by_key(|fix| fix.t_ms);
     fixes
+}
+
+/// Returns for each fix the time at which the phone reported its place first.
+fn reported_ms(fixes: &[Fix]) -> Vec<u32> {
+    let mut first: Option<&Fix> = None;
+    let reported = fixes.iter().map(|fix| {
+        let same = first.filter(|first| first.place == fix.place);
+        first.insert(same.unwrap_or(fix)).t_ms
+    });
+    reported.collect()
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
