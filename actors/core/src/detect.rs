@@ -13,6 +13,7 @@ mod gps;
 mod height;
 mod motion;
 mod movement;
+mod newest_place;
 mod occupancy;
 pub(crate) mod parameters;
 mod position;

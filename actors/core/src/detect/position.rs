@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::newest_place::{NewestPlace, Repetition};
 use super::parameters::evidence::{CONFIRMING_SHARE, DRIVE_SPEED_MPS};
 use super::parameters::position::{
     DOPPLER_ACCURACY_M_MAX, FIX_ACCURACY_M_MAX, FIX_AGAIN_MS, FIX_BASELINE_MS_MAX,
@@ -10,7 +11,7 @@ use super::parameters::position::{
     NON_SATELLITE_NOISE_SHARE, REST_ACCURACY_SHARE, REST_BASELINE_MS, REST_RADIUS_M,
     REST_SLOPE_SHARE, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, SPEED_AGE_MS,
 };
-use super::parameters::runs::{ROLLING_MPS, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX};
+use super::parameters::runs::{WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX};
 use super::short_queue::ShortQueue;
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
@@ -41,8 +42,7 @@ pub(super) struct PositionTrack {
     /// Whether the phone has reported an accuracy. A fix without one may then be anywhere in a
     /// street; before that, the phone is one that never reports any.
     reports_accuracy: bool,
-    /// The place of the newest fix, and its speed in m/s; 0 without one.
-    newest: Option<(Place, f32)>,
+    newest: NewestPlace,
 }
 
 /// The evidence of a fix about the time before it.
@@ -138,9 +138,9 @@ impl PositionTrack {
             return None;
         }
         let before_ms = self.last_ms;
-        if self.newest.is_some_and(|(place, _)| place == fix.place)
-            && before_ms.is_some_and(|before_ms| fix.t_ms.saturating_sub(before_ms) < FIX_AGAIN_MS)
-        {
+        let is_second = self.newest.is_at(fix)
+            && before_ms.is_some_and(|before_ms| fix.t_ms.saturating_sub(before_ms) < FIX_AGAIN_MS);
+        if is_second || self.newest.is_read_again(fix) {
             return None;
         }
         if let Some(last_ms) = self.last_ms {
@@ -158,17 +158,13 @@ impl PositionTrack {
             place: fix.place,
             accuracy_m: fix.accuracy_m,
         };
-        let newest = (fix.place, fix.speed_mps.unwrap_or(0.0));
-        let before = self.newest.replace(newest);
-        let is_repeated = before.is_some_and(|(place, _)| place == fix.place);
-        // The speed of a repeated fix is an old one: at this speed the place would have changed.
-        let is_old_speed = before == Some(newest) && newest.1 >= ROLLING_MPS;
+        let repetition = self.newest.observe(fix);
         if self.reject_leap(fix) {
             return None;
         }
         let reports_speed = self.reports_speed;
         let leg = match fix.speed_mps {
-            Some(_) if is_old_speed => Some(Leg {
+            Some(_) if repetition == Repetition::OfMovement => Some(Leg {
                 sees_walk: false,
                 gait: self.rest_evidence(fix),
                 ..self.own_speed_leg(fix, 0.0, before_ms)
@@ -181,7 +177,7 @@ impl PositionTrack {
                 // A platform repeats a fix that is not from satellites until it has another one.
                 .or_else(|| {
                     self.displacement_leg(fix, has_body)
-                        .filter(|_| !(reports_speed && is_repeated))
+                        .filter(|_| !reports_speed || repetition == Repetition::None)
                 }),
         };
         if self
@@ -202,7 +198,8 @@ impl PositionTrack {
         // A phone without a speed may report 0 instead.
         self.reports_speed |= speed_mps > 0.0;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-        let usual_ms = (self.usual_interval_ms as u32).clamp(SPEED_AGE_MS.0, SPEED_AGE_MS.1);
+        let usual_ms = self.usual_interval_ms.max(self.newest.moving_interval_ms());
+        let usual_ms = (usual_ms as u32).clamp(SPEED_AGE_MS.0, SPEED_AGE_MS.1);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
             (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
         });

@@ -74,12 +74,29 @@ fn is_by_network(fix: &Fix) -> bool {
     matches!(fix.provider, Some(Provider::Wifi | Provider::Cell))
 }
 
+/// Returns the time within which the positions must stay at the target of a jump. On a phone whose
+/// positions are rare it is the time in which so many of them arrive.
+fn stays_ms(arrivals: &[Fix]) -> u32 {
+    let mut intervals_ms: Vec<u32> = arrivals
+        .iter()
+        .zip(arrivals.iter().skip(1))
+        .map(|(one, next)| next.t_ms.saturating_sub(one.t_ms))
+        .collect();
+    intervals_ms.sort_unstable();
+    let usual_ms = intervals_ms
+        .get(intervals_ms.len() / 2)
+        .copied()
+        .unwrap_or(0);
+    STAYS_MS.max(usual_ms.saturating_mul(STAYS_FIXES as u32))
+}
+
 /// Finds all jumps, in order.
 pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
     let fixes = arrivals(all);
     let settled_ms = fixes
         .first()
         .map_or(0, |fix| fix.t_ms.saturating_add(SETTLING_MS));
+    let stays_ms = stays_ms(&fixes);
     let mut jumps = Vec::new();
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
@@ -93,7 +110,7 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
         if from.t_ms < settled_ms || !(from_rest || is_jump(from, to)) {
             continue;
         }
-        let until_ms = to.t_ms.saturating_add(STAYS_MS);
+        let until_ms = to.t_ms.saturating_add(stays_ms);
         // A repeated place adds nothing, unless the body lies still and the phone has nothing new
         // to report.
         let repeated = all

@@ -15,11 +15,17 @@ pub(crate) struct Estimate {
 /// Returns the mean of fixes, weighted by accuracy. Neighbouring fixes share the same error, so
 /// many fixes are no more exact than a single fix.
 pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
-    let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
+    mean_of_each(fixes.iter().copied())
+}
+
+/// Returns the mean of fixes, as [`mean_of`] does.
+pub(crate) fn mean_of_each(fixes: impl Iterator<Item = Fix>) -> Option<Estimate> {
+    let (mut weights, mut east, mut north, mut count) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
     for fix in fixes {
         let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_M_MIN));
         let weight = 1.0 / (accuracy_m * accuracy_m);
         weights += weight;
+        count += 1.0;
         east += weight * f64::from(fix.place.east_m);
         north += weight * f64::from(fix.place.north_m);
     }
@@ -32,7 +38,7 @@ pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     };
     Some(Estimate {
         place,
-        sigma_m: (fixes.len() as f64 / weights).sqrt() as f32,
+        sigma_m: (count / weights).sqrt() as f32,
     })
 }
 

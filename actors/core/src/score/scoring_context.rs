@@ -1,6 +1,7 @@
 //! Prepares a session for scoring: fixes in order, the height track, and the periods on foot.
 
 mod foot_periods;
+mod walked;
 
 use std::borrow::Cow;
 
@@ -15,12 +16,12 @@ use super::counter_delay;
 use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
-use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of};
+use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of_each};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, CADENCE_HZ_MAX, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
-    GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE,
-    STEP_M, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, DOUBTFUL_DRIVE_MS, INDOOR_FACTOR, INDOOR_NEAR_MS,
+    NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS,
+    WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
@@ -44,6 +45,8 @@ pub(crate) struct ScoringContext<'a> {
     /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
     /// jump.
     pub(crate) fixes: Vec<Fix>,
+    /// For each of these fixes the time at which the phone reported its place first.
+    reported_ms: Vec<u32>,
     /// The times of all usable fixes, including those that a jump reached.
     pub(crate) received_ms: Vec<u32>,
     /// The jumps in the positions that were not marked as simulated.
@@ -78,10 +81,11 @@ impl<'a> ScoringContext<'a> {
             foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
             input,
+            reported_ms: reported_ms(&fixes),
             fixes,
             received_ms,
             jumps,
-            walked_m: walked_m(&windows, &timeline, end_ms),
+            walked_m: walked::up_to_each(&windows, &timeline, end_ms),
             windows,
             height,
             foot_periods,
@@ -102,6 +106,35 @@ impl<'a> ScoringContext<'a> {
         let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
         let last = self.fixes.partition_point(|fix| fix.t_ms < to_ms);
         self.fixes.get(first..last).unwrap_or_default()
+    }
+
+    /// Returns the credible fixes of `from_ms..to_ms`, each with the accuracy that it still has. A
+    /// phone that repeats its last place does not see where the courier walked since: the place is off
+    /// by as much.
+    pub(crate) fn aged_fixes(&self, from_ms: u32, to_ms: u32) -> impl Iterator<Item = Fix> {
+        self.dated_fixes(from_ms, to_ms).map(|(fix, reported_ms)| {
+            let strayed_m = self.steps_m(reported_ms, fix.t_ms) * WAY_TO_DISTANCE;
+            let accuracy_m = if strayed_m > 0.0 {
+                libm::hypotf(fix.accuracy_m, strayed_m)
+            } else {
+                fix.accuracy_m
+            };
+            Fix { accuracy_m, ..*fix }
+        })
+    }
+
+    /// Returns the credible fixes of `from_ms..to_ms`, each with the time at which its place was
+    /// reported first.
+    fn dated_fixes(
+        &self,
+        from_ms: u32,
+        to_ms: u32,
+    ) -> impl DoubleEndedIterator<Item = (&Fix, u32)> {
+        let first = self.fixes.partition_point(|fix| fix.t_ms < from_ms);
+        let reported_ms = self.reported_ms.get(first..).unwrap_or_default();
+        let fixes = self.fixes(from_ms, to_ms);
+        (0..fixes.len())
+            .filter_map(move |index| Some((fixes.get(index)?, *reported_ms.get(index)?)))
     }
 
     /// Returns the events of a type, in order.
@@ -175,36 +208,42 @@ impl<'a> ScoringContext<'a> {
         {
             return None;
         }
+        Some(self.steps_m(from_ms, to_ms))
+    }
+
+    /// Returns the metres walked on the level in `from_ms..to_ms`, also if a vehicle lies between.
+    fn steps_m(&self, from_ms: u32, to_ms: u32) -> f32 {
         let walked_m = |t_ms: u32| {
             let before = self.windows.partition_point(|window| window.t_ms < t_ms);
             self.walked_m.get(before).copied().unwrap_or(0.0)
         };
-        Some(walked_m(to_ms) - walked_m(from_ms))
+        walked_m(to_ms) - walked_m(from_ms)
     }
 
     /// Estimates the phone's position in `from_ms..=to_ms`: from the fixes of that time, and from
     /// good ones before and after it with the way walked between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
-        let mut inside = mean_of(self.fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
+        let mut inside = mean_of_each(self.aged_fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         if self.is_indoors(from_ms, to_ms)
             && let Some(inside) = &mut inside
         {
             inside.sigma_m *= INDOOR_FACTOR;
         }
-        let good = |fix: &&Fix| fix.accuracy_m <= ANCHOR_ACCURACY_M;
-        let earlier = self.fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms);
-        let before = earlier
-            .iter()
+        // A repeated place is no newer than its first report.
+        let good = |(fix, reported_ms): &(&Fix, u32)| {
+            fix.t_ms == *reported_ms && fix.accuracy_m <= ANCHOR_ACCURACY_M
+        };
+        let before = self
+            .dated_fixes(from_ms.saturating_sub(ANCHOR_AGE_MS), from_ms)
             .rev()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.estimate_from_anchor(fix, from_ms));
-        let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
-        let after = later
-            .iter()
+            .filter_map(|(fix, _)| self.estimate_from_anchor(fix, from_ms));
+        let after = self
+            .dated_fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS))
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.estimate_from_anchor(fix, to_ms));
+            .filter_map(|(fix, _)| self.estimate_from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
@@ -334,64 +373,14 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     fixes
 }
 
-/// Returns the distance walked up to the start of each window and to the end of the last: by steps
-/// if they are counted, else by gait, else by the time spent walking.
-fn walked_m(windows: &[Window], timeline: &[&Event], end_ms: u32) -> Vec<f32> {
-    let spans = |event_type: EventType| -> Vec<(u32, u32)> {
-        let events = timeline
-            .iter()
-            .filter(move |event| event.event_type == event_type);
-        events
-            .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
-            .collect()
-    };
-    let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
-    let is_in = |spans: &[(u32, u32)], t_ms: u32| {
-        let next = spans.partition_point(|span| span.0 <= t_ms);
-        next.checked_sub(1)
-            .and_then(|index| spans.get(index))
-            .is_some_and(|span| t_ms < span.1)
-    };
-    let counted = are_steps_counted(windows, &walking);
-    let reports_cadence = |window: &Window| {
-        window
-            .motion
-            .is_some_and(|motion| motion.cadence_hz.is_some())
-    };
-    let mut sum = 0.0;
-    let mut sums = Vec::with_capacity(windows.len() + 1);
-    for window in windows {
-        sums.push(sum);
-        let cadence_hz = window
-            .motion
-            .and_then(|motion| motion.cadence_hz)
-            .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
-        let way_m = match (counted, cadence_hz) {
-            (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
-            (false, Some(cadence_hz)) => cadence_hz.min(CADENCE_HZ_MAX) * STEP_M,
-            (false, None) if !reports_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
-            (false, None) => 0.0,
-        };
-        sum += if is_in(&stairs, window.t_ms) {
-            way_m * STAIRS_SHARE
-        } else {
-            way_m
-        };
-    }
-    sums.push(sum);
-    sums
-}
-
-/// Returns whether the phone counts steps: they amount to a substantial part of the time spent
-/// walking. A counter may stop for good, because the permission is missing.
-fn are_steps_counted(windows: &[Window], walking: &[(u32, u32)]) -> bool {
-    let steps = windows.iter().filter_map(|window| window.steps);
-    let stepped_m: f32 = steps.clone().map(|steps| f32::from(steps) * STEP_M).sum();
-    let walked_sec: f32 = walking
-        .iter()
-        .map(|walk| walk.1.saturating_sub(walk.0) as f32 / 1_000.0)
-        .sum();
-    steps.count() > 0 && stepped_m >= COUNTED_SHARE * walked_sec * WALK_MPS
+/// Returns for each fix the time at which the phone reported its place first.
+fn reported_ms(fixes: &[Fix]) -> Vec<u32> {
+    let mut first: Option<&Fix> = None;
+    let reported = fixes.iter().map(|fix| {
+        let same = first.filter(|first| first.place == fix.place);
+        first.insert(same.unwrap_or(fix)).t_ms
+    });
+    reported.collect()
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:

@@ -1,7 +1,7 @@
 //! Tests phones that report rarely, late or coarsely.
 
 use porchlight_schema::event::{Event, EventType, Metadata};
-use porchlight_schema::sample::{Pressure, Sample, Steps};
+use porchlight_schema::sample::{Location, Pressure, Sample, Steps};
 
 use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
 
@@ -306,4 +306,70 @@ fn a_barometer_that_pauses_on_the_stairs_shows_them_whole() {
             "from {from_sec} s: {events:?}"
         );
     }
+}
+
+/// Returns the fixes as an app sends them that reads the last known place each second: a new one
+/// arrives when `is_new` says so.
+fn with_fixes_read_again(mut all: Vec<Owned>, is_new: impl Fn(u32) -> bool) -> Vec<Owned> {
+    let mut newest = None;
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(fix)) = owned {
+            let held = newest.filter(|_| !is_new(fix.t_ms / 1_000)).unwrap_or(*fix);
+            newest = Some(held);
+            *fix = Location {
+                t_ms: fix.t_ms,
+                ..held
+            };
+        }
+    }
+    all
+}
+
+/// The receiver has a fix every 3 or 5 s, and the app sends the last one each second. The vehicle
+/// drives at 10 m/s and does not stop between two fixes.
+#[test]
+fn an_app_that_sends_each_fix_several_times_shows_the_same_drive() {
+    let script = [
+        (
+            Act::Drive {
+                mps: 10.0,
+                climb_mps: 0.0,
+            },
+            90,
+        ),
+        (Act::Stay, 12),
+        (WALK, 30),
+        (Act::Stay, 30),
+    ];
+    for every_sec in [2, 3, 5, 8] {
+        let again = with_fixes_read_again(samples(&script, Phone::ALL, 24), |second| {
+            second.is_multiple_of(every_sec)
+        });
+        let events = events_of(&context_at(0.0, 0.0), &again, 60);
+        let (_, from_sec, to_sec) = only(&events, EventType::Driving);
+        assert!(
+            from_sec <= 5 && to_sec.abs_diff(90) <= every_sec + 3,
+            "every {every_sec} s: {events:?}"
+        );
+    }
+}
+
+/// The receiver freezes at the speed of the drive when the vehicle enters a garage and parks. A place
+/// that does not change at this speed shows no drive, however fresh its time is.
+#[test]
+fn a_receiver_that_freezes_at_speed_does_not_prolong_the_drive() {
+    let script = [
+        (
+            Act::Drive {
+                mps: 10.0,
+                climb_mps: 0.0,
+            },
+            90,
+        ),
+        (Act::Stay, 60),
+    ];
+    let frozen = with_fixes_read_again(samples(&script, Phone::ALL, 25), |second| second < 89);
+    let events = events_of(&context_at(0.0, 0.0), &frozen, 60);
+    let (_, _, to_sec) = only(&events, EventType::Driving);
+    assert!(to_sec <= 97, "{events:?}");
 }

@@ -166,6 +166,10 @@ crate::parameters::table! {
         FIX_LEAPS_MAX: u8 = 4;
         /// The time within which the same place is the same fix by a second provider: half a second.
         FIX_AGAIN_MS: u32 = 500;
+        /// The usual intervals between two places of a moving phone for which an app may read the
+        /// last fix again. A later repetition comes from a receiver that froze: one missed fix, and
+        /// half an interval for the times of the readings.
+        REPEATED_INTERVALS: f32 = 2.5;
         /// The weight of a new interval in the usual time between two fixes.
         INTERVAL_NEW: f32 = 0.15;
         /// The share of the accuracy of both fixes that is subtracted from a displacement.

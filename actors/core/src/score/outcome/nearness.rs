@@ -22,7 +22,7 @@ fn is_accurate(fix: &Fix) -> bool {
 pub(super) fn is_located(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
     let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
     let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
-    ctx.fixes(from_ms, to_ms).iter().any(is_accurate)
+    ctx.aged_fixes(from_ms, to_ms).any(|fix| is_accurate(&fix))
 }
 
 /// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
@@ -34,10 +34,10 @@ fn beyond_surroundings_m(ctx: &ScoringContext<'_>, fix: &Fix) -> (f32, f32) {
     (distance_m, distance_m - SURROUNDINGS_M - uncertain_m)
 }
 
-fn fixes_on_foot<'c>(ctx: &'c ScoringContext<'_>) -> impl Iterator<Item = &'c Fix> {
+fn fixes_on_foot(ctx: &ScoringContext<'_>) -> impl Iterator<Item = Fix> {
     ctx.foot_periods
         .iter()
-        .flat_map(|foot| ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
+        .flat_map(|foot| ctx.aged_fixes(foot.from_ms, foot.to_ms.saturating_add(1)))
 }
 
 /// The nearest approach to the address on foot, according to the accurate fixes.
@@ -61,13 +61,13 @@ impl NearestOnFoot {
 /// Returns how near the courier came on foot, or `None` without an accurate fix. An inaccurate fix
 /// may be the one within the surroundings, while another one is the nearest.
 pub(super) fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<NearestOnFoot> {
-    let fixes = fixes_on_foot(ctx).filter(|fix| is_accurate(fix));
+    let fixes = fixes_on_foot(ctx).filter(is_accurate);
     let each = fixes.map(|fix| {
-        let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
+        let (distance_m, away_m) = beyond_surroundings_m(ctx, &fix);
         NearestOnFoot {
             t_ms: fix.t_ms,
             distance_m,
-            away_m: away_m.max(least_away_m(ctx, fix)),
+            away_m: away_m.max(least_away_m(ctx, &fix)),
         }
     });
     each.reduce(|a, b| {
@@ -94,9 +94,9 @@ fn is_perhaps_near(ctx: &ScoringContext<'_>) -> bool {
     fixes_on_foot(ctx)
         .filter(|fix| !is_accurate(fix))
         .any(|fix| {
-            beyond_surroundings_m(ctx, fix)
+            beyond_surroundings_m(ctx, &fix)
                 .1
-                .max(least_away_m(ctx, fix))
+                .max(least_away_m(ctx, &fix))
                 <= 0.0
         })
 }
@@ -107,11 +107,11 @@ fn is_perhaps_near(ctx: &ScoringContext<'_>) -> bool {
 fn may_have_gone_there(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
     let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
     let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
-    let accurate = ctx
-        .fixes(from_ms, to_ms)
-        .iter()
-        .filter(|fix| is_accurate(fix));
-    let ends = [None].into_iter().chain(accurate.map(Some)).chain([None]);
+    let accurate: Vec<Fix> = ctx.aged_fixes(from_ms, to_ms).filter(is_accurate).collect();
+    let ends = [None]
+        .into_iter()
+        .chain(accurate.iter().map(Some))
+        .chain([None]);
     let away_m = |fix: &Fix| beyond_surroundings_m(ctx, fix).1.max(0.0);
     ends.clone().zip(ends.skip(1)).any(|(before, after)| {
         let from_ms = before.map_or(foot.from_ms, |fix| fix.t_ms.max(foot.from_ms));
@@ -129,13 +129,12 @@ fn may_have_gone_there(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
 fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
     let from_ms = fix.t_ms.saturating_sub(BETTER_FIX_MS);
     let better = ctx
-        .fixes(from_ms, fix.t_ms.saturating_add(BETTER_FIX_MS))
-        .iter()
+        .aged_fixes(from_ms, fix.t_ms.saturating_add(BETTER_FIX_MS))
         .filter(|other| other.accuracy_m.max(SIGMA_M_MIN) * BETTER_FIX_TIMES <= fix.accuracy_m);
     better
         .map(|other| {
             let walked_m = RUN_MPS * other.t_ms.abs_diff(fix.t_ms) as f32 / 1_000.0;
-            beyond_surroundings_m(ctx, other).1 - walked_m
+            beyond_surroundings_m(ctx, &other).1 - walked_m
         })
         .fold(f32::NEG_INFINITY, f32::max)
 }

@@ -288,6 +288,9 @@ crate::parameters::table! {
         /// The least share of the walked distance that counted steps amount to. Judgement: a
         /// counter that misses more than two thirds of the steps has stopped.
         COUNTED_SHARE: f32 = 0.3;
+        /// The time between two reports of the counter from which a report may leave out a walk
+        /// (as `STEPS_COARSE_MS` of the detectors).
+        COUNTER_SILENT_MS: u32 = 5_000;
         /// The walking speed where steps are not counted.
         WALK_MPS: f32 = 1.3;
         /// A phone with less than one fix in this time on average has rare fixes: a hop between two
@@ -355,7 +358,9 @@ crate::parameters::table! {
         FAR_ACCURACY_M: f32 = 15.0;
         /// The number of fixes that must stay at the target of a jump.
         STAYS_FIXES: usize = 3;
-        /// The time within which the fixes must stay at the target of a jump.
+        /// The shortest time within which the fixes must stay at the target of a jump. Where they
+        /// are rarer, it is [`STAYS_FIXES`] usual intervals: two follow the first one, and a late one
+        /// has a whole interval.
         STAYS_MS: u32 = 15_000;
         /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;

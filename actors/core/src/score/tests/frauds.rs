@@ -188,3 +188,28 @@ fn a_soft_car_does_not_make_a_matching_walk_suspicious() {
         }
     }
 }
+
+/// The phone lies still and has a fix each second, or only every 30 s. Its positions leap to a door 2 km
+/// away, and back.
+#[test]
+fn a_leap_to_the_door_is_found_however_rare_the_fixes_are() {
+    for fix_every in [1.0, 5.0, 8.0, 10.0, 15.0, 30.0] {
+        let mut phone = Phone::new(Error::Wander, 24);
+        phone.fix_every = fix_every;
+        let phone = phone.drive(-2_000.0, 0.0).stay(150).leap(0.0, -3.0);
+        let phone = phone.stay(60).mark("handed_over").stay(60);
+        let score = phone.leap(-2_000.0, 0.0).stay(150).score();
+        let name = format!("every {fix_every} s");
+        assert_sound(&name, &score);
+        let summary = &score.summary;
+        assert!(
+            summary.fraud_score >= 0.5 && summary.suspicious_behavior && !summary.right_doorstep,
+            "{name}: {summary:?} {:#?}",
+            about(&score, "fraudScore").collect::<Vec<_>>()
+        );
+        let mut honest = Phone::new(Error::Wander, 25);
+        honest.fix_every = fix_every;
+        let fraud_score = house(honest).score().summary.fraud_score;
+        assert!(fraud_score < 0.1, "{name}: {fraud_score}");
+    }
+}

@@ -97,3 +97,27 @@ fn a_late_counter_does_not_change_the_time_at_the_door() {
         );
     }
 }
+
+/// The phone has no fix from the vehicle to the door, and inside only fixes by stations. Its counter
+/// reports the whole walk when the courier already stands at the door. These steps were taken on the
+/// way, so the place of the vehicle is no place of the stay.
+#[test]
+fn a_walk_that_is_reported_at_the_door_does_not_move_the_door() {
+    let codes = |count_every: f64| {
+        let mut phone = Phone::new(Error::Wander, 4);
+        (phone.count_every, phone.by_stations) = (count_every, true);
+        let phone = come(phone).without_during(&["location"], |phone| {
+            let phone = phone.walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+            phone.walk(0.0, 1.0).stay(12)
+        });
+        let arrived_sec = phone.now_sec() - 12.0;
+        assert!(
+            count_every < 2.0 || (arrived_sec + 1.0..arrived_sec + 12.0).contains(&count_every)
+        );
+        let phone = phone.stay(30).walk(0.0, -8.0).come_out();
+        let score = go(phone.walk(0.0, -30.0)).score();
+        assert_sound("a late report", &score);
+        score.reason_codes
+    };
+    assert_eq!(codes(158.0), codes(1.0));
+}

@@ -5,6 +5,9 @@ use porchlight_schema::insight::{ReasonCode, Score};
 use super::contract::ERRORS;
 use super::errands::{come, floor, go};
 use super::phone::{Error, Phone};
+use super::script::Script;
+use crate::score::MarkName;
+use crate::window::Fix;
 
 /// Asserts that the courier delivered at the door of the address.
 fn assert_delivered(score: &Score, case: &str) {
@@ -172,4 +175,42 @@ fn a_silence_on_a_walk_past_the_address_is_not_a_stay() {
             }
         }
     }
+}
+
+/// The phone saves power and repeats the place of the vehicle, which it claims to know to 5 m, while
+/// the courier walks 114 m to the door and stays there. The steps show that the place is an old one: it
+/// proves no other address.
+#[test]
+fn a_place_that_the_phone_repeats_is_not_that_of_the_door() {
+    let script = Script::new(6).drive_to(-90.0, -25.0).stay(10);
+    let parked_ms = script.duration_ms();
+    let script = script.walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(40);
+    let script = script.mark(MarkName::HandedOver).walk_to(0.0, -25.0);
+    let mut script = script.walk_to(-90.0, -25.0).stay(12);
+    let parked = script
+        .windows
+        .iter()
+        .filter(|window| window.t_ms < parked_ms)
+        .filter_map(|window| window.fixes[0])
+        .next_back()
+        .unwrap();
+    for window in &mut script.windows {
+        if window.t_ms >= parked_ms
+            && let Some(fix) = &mut window.fixes[0]
+        {
+            *fix = Fix {
+                t_ms: fix.t_ms,
+                ..parked
+            };
+        }
+    }
+    let score = script.score();
+    let codes = &score.reason_codes;
+    assert!(
+        !codes.contains(&ReasonCode::NoAttempt)
+            && !codes.contains(&ReasonCode::PossibleWrongAddress)
+            && score.summary.fraud_score < 0.2,
+        "{codes:?} {:#?}",
+        score.evidence
+    );
 }
