@@ -22,7 +22,7 @@ const SESSION_BYTES: usize = 16;
 
 /// The tables of state, each with the letter that begins its keys and the name of its rows. Tests
 /// verify that no table is missing here, and that a migration treats each one.
-pub(crate) const TABLES: [(u8, &str); 38] = [
+pub const TABLES: [(u8, &str); 38] = [
     (b'J', "missing batches"),
     (b'n', "note"),
     (b's', "session start"),

@@ -2,8 +2,11 @@
 
 use porchlight_core::score::{Knowledge, PlaceKnowledge};
 use porchlight_core::session::SessionMachine;
-use porchlight_ports::{DeliveryFilter, JournalEntry, Outbox, SessionFilter, Store};
-use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_ports::{
+    Collection, DeliveryFilter, DocumentKind, JournalEntry, Outbox, RecorderRow, SessionFilter,
+    Store,
+};
+use porchlight_schema::ids::{RecorderId, SessionId, ShardSet};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_support::hex::{from_hex, to_hex};
 use serde::Serialize;
@@ -70,8 +73,15 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
             .unwrap();
         known.insert(key.clone(), learned_value(key, &row.unwrap()));
     }
+    let (recorders, next) = store.recorders(None, ROWS_MAX as usize).await.unwrap();
+    assert!(next.is_none());
+    let recorders: Vec<_> = recorders.iter().map(recorder).collect();
     let value = json!({
         "learned": known,
+        "recorders": sorted(recorders),
+        "marks": documents(store, DocumentKind::PrivacyMark).await,
+        "erasures": documents(store, DocumentKind::ErasureLog).await,
+        "retention": documents(store, DocumentKind::Retention).await,
         "organizations": sorted(organizations.iter().map(to_json).collect()),
         "keys": sorted(keys.iter().map(to_json).collect()),
         "endpoints": sorted(endpoints.iter().map(to_json).collect()),
@@ -83,6 +93,23 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
     // Writing and reading the value normalizes its numbers, so that equal contents compare as
     // equal.
     serde_json::from_str(&value.to_string()).unwrap()
+}
+
+fn recorder((id, row): &(RecorderId, RecorderRow)) -> Value {
+    let data: Value = serde_json::from_slice(&row.data).unwrap();
+    json!({ "id": id.to_string(), "version": row.version, "data": data })
+}
+
+/// Returns the documents of a kind that the whole service shares, by their keys.
+async fn documents<S: Store>(store: &S, kind: DocumentKind) -> Value {
+    let collection = Collection::of_service(kind);
+    let documents = store.documents(collection, None, ROWS_MAX as usize);
+    let documents = documents.await.unwrap().into_iter().map(|document| {
+        let text = String::from_utf8(document.data.clone());
+        let data = text.unwrap_or_else(|_| to_hex(&document.data));
+        (to_hex(&document.key), json!(data))
+    });
+    Value::Object(documents.collect())
 }
 
 async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
@@ -114,6 +141,7 @@ async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
         "batches": entries.iter().map(batch).collect::<Vec<_>>(),
         "snapshot": snapshot,
         "insight": insight,
+        "review": store.review(id).await.unwrap(),
         "known": known,
         "messages": store.messages(id).await.unwrap(),
     })

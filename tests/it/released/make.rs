@@ -24,13 +24,14 @@ use porchlight_support::hex::to_hex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
+use super::additions::{self, run};
 use super::contents::contents;
 use super::{cql_rows, dump_rows, expected, listed, variables};
 use crate::cql_process;
 use crate::opened::open_store;
 use crate::phone::{Client, OpenDelivery, Sent};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
-use crate::server::{Folder, Server, block_on, porchlight, successful};
+use crate::server::{Folder, Server, block_on};
 
 /// The numbers of deliveries in `phone::delivery`: a house, stairs, no one home, an elevator.
 const DELIVERED: [u64; 1] = [0];
@@ -227,16 +228,6 @@ async fn seen(server: &Server, filled: &Filled) -> Value {
     json!({ "sessions": sessions })
 }
 
-fn run(variables: &[(&str, &str)], folder: &Folder, arguments: &[&str]) -> String {
-    let output = porchlight()
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .env("PORCHLIGHT__STORE__PATH", folder.store())
-        .output()
-        .unwrap();
-    successful(output)
-}
-
 /// Revokes the key `revoked`, and creates the organization that later leaves.
 fn change_keys(variables: &[(&str, &str)], folder: &Folder, keys: &Value) -> String {
     let key = keys["revoked"].as_str().unwrap();
@@ -424,8 +415,11 @@ fn make_embedded(into: &Path) {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
+    additions::leave_late_stop(&variables, &folder);
     let server = Server::start(&folder, &variables);
     let filled = block_on(fill(&server, &receiver, &refuses));
+    additions::add(&server, &variables, &folder);
+    additions::back_up(&variables, &folder, &Folder::new().store());
     let leaving = change_keys(&variables, &folder, &filled.keys);
     block_on(join_and_leave(&server, &leaving, &receiver));
     let mut api = block_on(seen(&server, &filled));
@@ -474,8 +468,10 @@ fn make_cql(into: &Path) -> bool {
     let is_retention = |name: &str| name.ends_with("RETENTION");
     variables.extend(webhook.filter(|(name, _)| !is_retention(name)));
     let variables = cql_process::borrowed(&variables);
+    additions::leave_late_stop(&variables, &folder);
     let server = Server::start(&folder, &variables);
     let filled = block_on(fill(&server, &receiver, &refuses));
+    additions::add(&server, &variables, &folder);
     server.stop();
     block_on(async {
         let store = cql_rows::open(keyspace.clone()).await;
