@@ -23,6 +23,7 @@ mod scenarios;
 mod script;
 mod sensors;
 mod spoofs;
+mod sparse;
 mod steps;
 mod streams;
 mod taps;

@@ -1,0 +1,33 @@
+//! Tests phones that report one of their sensors rarely, or not at all where it matters.
+
+use porchlight_schema::insight::ReasonCode;
+
+use super::assert_sound;
+use super::phone::{Error, Phone};
+
+const ERRORS: [Error; 3] = [Error::None, Error::Dice, Error::Wander];
+
+/// The courier parks 160 m from the address. From then on the phone knows only the cell of the
+/// network, and the fixes are off by 900 m. The courier stays at a door, but nothing shows that it is
+/// the address's.
+#[test]
+fn a_stay_of_unknown_place_is_no_visit() {
+    for error in ERRORS {
+        let mut phone = Phone::new(error, 42).drive(-160.0, -30.0).stay(10);
+        phone.vaguer_m = 900.0;
+        let phone = phone.walk(0.0, -30.0).walk(0.0, -2.0).stay(35);
+        let phone = phone.mark("handed_over").walk(0.0, -30.0);
+        let score = phone
+            .walk(-160.0, -30.0)
+            .stay(10)
+            .drive(-500.0, -30.0)
+            .score();
+        let name = format!("{error:?}");
+        assert_sound(&name, &score);
+        let outcome = score.reason_codes[0];
+        assert_eq!(outcome, ReasonCode::PossibleNoAttempt, "{name}");
+        assert_eq!(score.summary.attempt_cycles, 0, "{name}");
+        assert_eq!(score.metrics.time_at_door_sec, None, "{name}");
+        assert_eq!(score.metrics.time_from_entrance_to_door_sec, None, "{name}");
+    }
+}
