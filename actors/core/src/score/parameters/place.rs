@@ -74,6 +74,12 @@ crate::parameters::table! {
         GATE_ACCURACY_M: f32 = 17.0;
         /// The minimum number of exact fixes at a gate.
         GATE_FIXES: usize = 3;
+        /// A time without a fix of up to this many usual intervals indicates no walls: two fixes are
+        /// missing (as `GATE_SILENT_INTERVALS`).
+        PAUSE_INTERVALS: f32 = 3.0;
+        /// The shortest time between two fixes that is an interval, in milliseconds: half of the
+        /// usual second. Fixes that are closer arrived together.
+        PAUSE_MS_MIN: f32 = 500.0;
         /// Signs this close to each other indicate the same door.
         AGREE_MS: u32 = 25_000;
         /// The time before the first steps in which the entry may lie: the start of a period on

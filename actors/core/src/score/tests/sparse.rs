@@ -2,10 +2,28 @@
 
 use porchlight_schema::insight::ReasonCode;
 
-use super::assert_sound;
+use super::errands::house;
 use super::phone::{Error, Phone};
+use super::{assert_sound, spans};
 
 const ERRORS: [Error; 3] = [Error::None, Error::Dice, Error::Wander];
+
+/// A phone sends a fix every 15 s or less often, so that each pause between two fixes is a
+/// `GPS_LOST`. The courier stays at the door of a house and enters nothing.
+#[test]
+fn a_pause_between_rare_fixes_is_no_entrance() {
+    for error in ERRORS {
+        for every_sec in [12.0, 15.0, 30.0] {
+            let mut phone = Phone::new(error, 41);
+            phone.fix_every = every_sec;
+            let score = house(phone).score();
+            let name = format!("{error:?}, every {every_sec} s");
+            assert_sound(&name, &score);
+            let entrance_sec = score.metrics.time_from_entrance_to_door_sec;
+            assert_eq!(entrance_sec, None, "{name}: {:?}", spans(&score));
+        }
+    }
+}
 
 /// The courier parks 160 m from the address. From then on the phone knows only the cell of the
 /// network, and the fixes are off by 900 m. The courier stays at a door, but nothing shows that it is
