@@ -2,7 +2,7 @@
 
 use porchlight_schema::insight::ReasonCode;
 
-use super::errands::house;
+use super::errands::{come, floor, go, house};
 use super::phone::{Error, Phone};
 use super::{assert_sound, spans};
 
@@ -47,5 +47,64 @@ fn a_stay_of_unknown_place_is_no_visit() {
         assert_eq!(score.summary.attempt_cycles, 0, "{name}");
         assert_eq!(score.metrics.time_at_door_sec, None, "{name}");
         assert_eq!(score.metrics.time_from_entrance_to_door_sec, None, "{name}");
+    }
+}
+
+/// Returns a delivery to the fifth floor by an elevator whose push no sensor measured, by a phone
+/// without bad reception. The barometer is silent from the hall to the door.
+fn unmeasured_ride(error: Error, motion: bool) -> Phone {
+    let mut phone = floor(Phone::new(error, 43), 5);
+    if !motion {
+        phone = phone.without(&["motion"]);
+    }
+    let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0);
+    let silent: &[&str] = if motion {
+        &["pressure", "motion"]
+    } else {
+        &["pressure"]
+    };
+    let phone = phone.without_during(silent, |phone| {
+        phone
+            .walk(0.0, 2.0)
+            .stay(12)
+            .climb(15.0, true)
+            .walk(8.0, 2.0)
+    });
+    let phone = phone.stay(35).mark("handed_over");
+    let phone = phone.without_during(silent, |phone| {
+        phone
+            .walk(0.0, 2.0)
+            .stay(12)
+            .climb(-15.0, true)
+            .walk(0.0, -8.0)
+    });
+    go(phone.walk(0.0, -30.0))
+}
+
+/// The courier rides 15 m up while the barometer is silent. The ride is not detected, but the levels
+/// before and after it show that there was one.
+#[test]
+fn a_rise_in_a_hole_of_the_barometer_is_no_lobby_hand_off() {
+    for error in ERRORS {
+        for motion in [false, true] {
+            let score = unmeasured_ride(error, motion).score();
+            let name = format!("{error:?}, motion: {motion}");
+            assert_sound(&name, &score);
+            let floors = score.summary.floors_climbed;
+            assert!(
+                matches!(floors, None | Some(5)),
+                "{name}: {floors:?} {:?} {:#?}",
+                spans(&score),
+                score.evidence
+            );
+            assert_ne!(score.summary.elevator_used, Some(false), "{name}");
+            assert!(
+                !score
+                    .reason_codes
+                    .contains(&ReasonCode::PossibleLobbyHandoff),
+                "{name}: {:?}",
+                score.reason_codes
+            );
+        }
     }
 }
