@@ -72,7 +72,7 @@ impl<'a> ScoringContext<'a> {
             timeline.retain(|event| event.event_type != EventType::Elevator);
         }
         let mut fixes = usable_fixes(input.windows);
-        let jumps = jumps::find(&fixes, input.windows);
+        let jumps = jumps::find(&fixes, input.windows, input.clock_steps);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::remove_jumped_fixes(&mut fixes, &jumps);
         let mut foot_periods = foot_periods::find(&timeline, input, &fixes, &height, end_ms);

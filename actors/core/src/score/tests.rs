@@ -3,6 +3,7 @@
 mod acts;
 mod afoot;
 mod ascents;
+mod clock;
 mod contract;
 mod coverage;
 mod doors;
@@ -22,8 +23,8 @@ mod returns;
 mod scenarios;
 mod script;
 mod sensors;
-mod spoofs;
 mod sparse;
+mod spoofs;
 mod steps;
 mod streams;
 mod taps;
