@@ -139,6 +139,7 @@ fn scoring(criterion: &mut Criterion<ProcessorTime>) {
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
+        clock_steps: &replayed.clock_steps,
         pod: None,
         duration_ms: (delivery.end_t * 1000.0) as u32,
         timed_out: false,

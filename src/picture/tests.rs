@@ -52,6 +52,7 @@ fn prepared(samples: &[Value]) -> (Option<Track>, Score) {
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
+        clock_steps: &replayed.clock_steps,
         pod: None,
         duration_ms: last_ms,
         timed_out: false,
@@ -62,6 +63,7 @@ fn prepared(samples: &[Value]) -> (Option<Track>, Score) {
     let track = Track::of(&PathInput {
         context: &context,
         windows: &replayed.windows,
+        clock_steps: &replayed.clock_steps,
         score: &score,
         duration_ms: last_ms,
     });

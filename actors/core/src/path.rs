@@ -9,7 +9,7 @@ use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::position::mean_of;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
-use crate::score::{Knowledge, ScoreInput};
+use crate::score::{ClockStep, Knowledge, ScoreInput};
 use crate::window::{Fix, Window};
 
 /// Fixes worse than this, metres, are drawn only if there are no better ones: indoors they would
@@ -36,6 +36,8 @@ pub struct PathInput<'a> {
     pub context: &'a SessionContext,
     /// All windows of the session, in order of time.
     pub windows: &'a [Window],
+    /// The times at which the phone's clock was set back, in order.
+    pub clock_steps: &'a [ClockStep],
     /// The session's score.
     pub score: &'a Score,
     /// Length of the session.
@@ -146,6 +148,7 @@ impl Track {
             events: &input.score.events,
             marks: &[],
             system: &[],
+            clock_steps: input.clock_steps,
             pod: None,
             duration_ms: input.duration_ms,
             timed_out: false,

@@ -89,6 +89,16 @@ impl PodInput {
     }
 }
 
+/// A time at which the phone's clock was set back. Samples of the repeated time were dropped, so more
+/// time passed there than their times show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// The time of the last fix before it, in milliseconds since the session's start.
+    pub t_ms: u32,
+    /// The time by which the clock was set back, in milliseconds.
+    pub by_ms: u32,
+}
+
 /// Everything on which a score depends.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreInput<'a> {
@@ -103,6 +113,8 @@ pub struct ScoreInput<'a> {
     pub marks: &'a [(u32, MarkName)],
     /// Incidents of the phone, in order.
     pub system: &'a [(u32, SystemName)],
+    /// The times at which the phone's clock was set back, in order.
+    pub clock_steps: &'a [ClockStep],
     /// The proof of delivery.
     pub pod: Option<PodInput>,
     /// Length of the session.

@@ -149,6 +149,7 @@ impl Recording {
             events: &replayed.events,
             marks: &replayed.marks,
             system: &replayed.system,
+            clock_steps: &replayed.clock_steps,
             pod: self.labels.pod.then_some(PodInput {
                 pod_type: PodType::Photo,
                 t_ms: Some(duration_ms),

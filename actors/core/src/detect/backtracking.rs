@@ -14,6 +14,7 @@ use super::parameters::backtracking::{
     VISIT_MS_MIN, VISIT_NEAR_MS, VISIT_STRIDE_MS,
 };
 use super::parameters::gait::REST_LOG_ODDS;
+use super::parameters::gate::GATE_VEHICLE_MPS;
 use super::parameters::runs::STOPPED_MS_MIN;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
@@ -312,6 +313,15 @@ impl BacktrackingDetector {
         };
         let stride_m = crumb.place.distance_m(last.place);
         if stride_m < CRUMB_M {
+            return;
+        }
+        // Where positions leap farther than anybody runs, the path before the leap is elsewhere.
+        let stride_sec = crumb.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0;
+        if stride_m > GATE_VEHICLE_MPS * stride_sec {
+            self.end_retrace(context, log);
+            self.trail = Trail::default();
+            self.trail.push(crumb);
+            self.walked_m = 0.0;
             return;
         }
         // The path since the last crumb is longer than the distance to it if the courier went on

@@ -11,8 +11,9 @@ use crate::detect::parameters::gps::{
     CONFIDENCE_GPS, DEGRADED_ACCURACY_M, DEGRADED_FIXES, FIRST_FIX_MS, FIX_AFTER_PAUSE_MS,
     GOOD_ACCURACY_M, LOST_AFTER_MS, RESTORED_WITHIN_MS, USELESS_ACCURACY_M,
 };
+use crate::detect::parameters::position::FIX_AGAIN_MS;
 use crate::event_log::EventLog;
-use crate::window::Fix;
+use crate::window::{Fix, Window};
 use usual::UsualAccuracy;
 
 /// A run of consecutive fixes of little use.
@@ -67,7 +68,9 @@ impl Detector for GpsDetector {
     ) {
         let window = observation.window;
         for fix in window.fixes() {
-            self.observe_fix(fix, log);
+            if !is_copy(window, fix) {
+                self.observe_fix(fix, log);
+            }
         }
         if window.has_sample {
             self.count_alive_until(window.last_sample_ms, log);
@@ -93,6 +96,18 @@ impl Detector for GpsDetector {
             ..Self::default()
         };
     }
+}
+
+/// Returns whether a fix repeats the one before it in the same second, because two providers report
+/// it. The repetition is not another fix.
+fn is_copy(window: &Window, fix: &Fix) -> bool {
+    let [Some(first), Some(last)] = &window.fixes else {
+        return false;
+    };
+    fix.t_ms == last.t_ms
+        && last.t_ms.saturating_sub(first.t_ms) < FIX_AGAIN_MS
+        && last.place == first.place
+        && last.accuracy_m == first.accuracy_m
 }
 
 impl GpsDetector {

@@ -35,8 +35,12 @@ pub(crate) fn count(
     outcome: ReasonCode,
     evidence: &mut EvidenceLog,
 ) -> Attempts {
-    // A courier who was never near the address has visited another door.
-    let door = stay_at_address(ctx, places, doorstep).filter(|_| outcome != ReasonCode::NoAttempt);
+    // A courier who was not seen near the address may have visited any door.
+    let is_unseen = matches!(
+        outcome,
+        ReasonCode::NoAttempt | ReasonCode::PossibleNoAttempt
+    );
+    let door = stay_at_address(ctx, places, doorstep).filter(|_| !is_unseen);
     let Some(door) = door else {
         return without_stay(places, doorstep, evidence);
     };

@@ -375,10 +375,13 @@ fn is_climbing_through(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -
 /// stopped may have gone on, so its height is unknown.
 fn measure_by_events(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(ctx, from_ms, to_ms);
-    let ended_ms = climbs.iter().map(|event| ctx.end_of(event)).max()?;
-    ctx.height
-        .level(ended_ms, ended_ms.saturating_add(PRESSURE_GOES_ON_MS))?;
+    if climbs.is_empty() {
+        return None;
+    }
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
+        let ended_ms = ctx.end_of(event);
+        ctx.height
+            .level(ended_ms, ended_ms.saturating_add(PRESSURE_GOES_ON_MS))?;
         let is_likely = event.confidence.as_probability() >= CONFIDENCE_MIN;
         Some(sum + signed_height_m(event).filter(|_| is_likely)?)
     })?;

@@ -3,6 +3,7 @@
 use porchlight_schema::sample::Provider;
 
 use crate::geo::Place;
+use crate::score::ClockStep;
 use crate::score::parameters::place::jumps::{
     ACCURACY_M_MIN, FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, REST_HEARD_SHARE,
     REST_SEC_MIN, REST_SHARE, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES, STAYS_MS,
@@ -90,8 +91,16 @@ fn stays_ms(arrivals: &[Fix]) -> u32 {
     STAYS_MS.max(usual_ms.saturating_mul(STAYS_FIXES as u32))
 }
 
+/// Returns the time by which the clock was set back between two times, in milliseconds.
+fn set_back_ms(from_ms: u32, to_ms: u32, steps: &[ClockStep]) -> u32 {
+    let between = steps
+        .iter()
+        .filter(|step| (from_ms..to_ms).contains(&step.t_ms));
+    between.map(|step| step.by_ms).fold(0, u32::saturating_add)
+}
+
 /// Finds all jumps, in order.
-pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
+pub(crate) fn find(all: &[Fix], windows: &[Window], steps: &[ClockStep]) -> Vec<Jump> {
     let fixes = arrivals(all);
     let settled_ms = fixes
         .first()
@@ -100,12 +109,18 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
     let mut jumps = Vec::new();
     for (index, pair) in fixes.windows(2).enumerate() {
         let [from, to] = pair else { continue };
+        // More time passed than the times show if the clock was set back between the two.
+        let back_ms = set_back_ms(from.t_ms, to.t_ms, steps);
+        let from = &Fix {
+            t_ms: from.t_ms.saturating_sub(back_ms),
+            ..*from
+        };
         // The time of the place's last repetition.
         let next = all.partition_point(|fix| fix.t_ms < to.t_ms);
         let held_ms = next
             .checked_sub(1)
             .and_then(|last| all.get(last))
-            .map_or(from.t_ms, |fix| fix.t_ms);
+            .map_or(from.t_ms, |fix| fix.t_ms.saturating_sub(back_ms));
         let from_rest = is_jump_from_rest(from, held_ms, to, windows);
         if from.t_ms < settled_ms || !(from_rest || is_jump(from, to)) {
             continue;

@@ -14,7 +14,7 @@ use porchlight_schema::fnv;
 use crate::parameters::{Version, hash};
 
 /// Incremented when the rules of scoring change in a way that no parameter shows.
-const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "24")];
+const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "25")];
 
 const HASH: u64 = {
     let mut sum = hash(fnv::START, RULES);

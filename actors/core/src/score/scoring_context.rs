@@ -1,6 +1,7 @@
 //! Prepares a session for scoring: fixes in order, the height track, and the periods on foot.
 
 mod foot_periods;
+mod upstairs;
 mod walked;
 
 use std::borrow::Cow;
@@ -67,15 +68,16 @@ impl<'a> ScoringContext<'a> {
         let end_ms = input.duration_ms.max(last_data_ms).min(super::END_MS_MAX);
         let windows = counter_delay::corrected(input.windows);
         let apparent_ride = handling::apparent_ride(input, &windows, end_ms);
+        let height = HeightTrack::new(input.windows);
         let mut timeline = timeline(input, &windows, end_ms);
+        upstairs::remove_drives(&mut timeline, &height, end_ms);
         if apparent_ride.is_some() {
             timeline.retain(|event| event.event_type != EventType::Elevator);
         }
         let mut fixes = usable_fixes(input.windows);
-        let jumps = jumps::find(&fixes, input.windows);
+        let jumps = jumps::find(&fixes, input.windows, input.clock_steps);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::remove_jumped_fixes(&mut fixes, &jumps);
-        let height = HeightTrack::new(input.windows);
         let mut foot_periods = foot_periods::find(&timeline, input, &fixes, &height, end_ms);
         let began_at_door =
             foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);

@@ -3,6 +3,7 @@
 mod acts;
 mod afoot;
 mod ascents;
+mod clock;
 mod contract;
 mod coverage;
 mod doors;
@@ -22,6 +23,7 @@ mod returns;
 mod scenarios;
 mod script;
 mod sensors;
+mod sparse;
 mod spoofs;
 mod steps;
 mod streams;

@@ -5,6 +5,7 @@
 //! these batches ([`Replay::with_events`]): they are identical, and detecting them is most of the
 //! cost.
 
+mod clock;
 mod kept;
 
 use porchlight_schema::event::{Event, sort_events};
@@ -15,8 +16,10 @@ use porchlight_schema::sample::{Sample, SystemName};
 use crate::context::SessionContext;
 use crate::intake::{Intake, IntakeCounts};
 use crate::mark::MarkName;
+use crate::score::ClockStep;
 use crate::timeline::Timeline;
 use crate::window::Window;
+use clock::ClockWatch;
 use kept::Kept;
 
 /// Collects the input of scoring, batch by batch.
@@ -27,6 +30,7 @@ pub struct Replay<'a> {
     replayed: Replayed,
     marks: Kept<MarkName>,
     system: Kept<SystemName>,
+    clock: ClockWatch,
     next_seq: u32,
 }
 
@@ -93,6 +97,8 @@ pub struct Replayed {
     pub marks: Vec<(u32, MarkName)>,
     /// Incidents of the phone, bounded like the marks.
     pub system: Vec<(u32, SystemName)>,
+    /// The times at which the phone's clock was set back, in order.
+    pub clock_steps: Vec<ClockStep>,
     /// Number of batches missing below the highest `seq`.
     pub missing_batches: u32,
     /// Number of batches left out because a detector could not process them, or read only in part
@@ -123,6 +129,7 @@ impl<'a> Replay<'a> {
             replayed: Replayed::default(),
             marks: Kept::default(),
             system: Kept::default(),
+            clock: ClockWatch::default(),
             next_seq: 0,
         }
     }
@@ -144,6 +151,7 @@ impl<'a> Replay<'a> {
     fn read(&mut self, batch: &PackedBatch) -> Result<(), PackedError> {
         let mut reader = batch.reader()?;
         while let Some(sample) = reader.next_sample()? {
+            self.clock.push(sample.kind(), sample.t_ms());
             let windows = &mut self.replayed.windows;
             let is_taken = self
                 .detection
@@ -185,6 +193,7 @@ impl<'a> Replay<'a> {
         sort_events(&mut self.replayed.events);
         self.replayed.marks = self.marks.into_sorted();
         self.replayed.system = self.system.into_sorted();
+        self.replayed.clock_steps = self.clock.steps();
         self.replayed
     }
 }

@@ -372,6 +372,31 @@ fn a_jumping_fix_is_not_backtracking() {
     assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
 }
 
+/// Behind the door the positions leap back along the approach within some seconds, faster than
+/// anybody runs, and claim the same accuracy as ever.
+#[test]
+fn positions_that_leap_back_are_not_backtracking() {
+    for accuracy_m in [4.0, 6.0, 15.0] {
+        let phone = Phone {
+            accuracy_m,
+            ..Phone::ALL
+        };
+        let script = [(NORTH, 70), (Act::Walk { heading_deg: 90.0 }, 30)];
+        let mut all = samples(&script, phone, 12);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Location(location)) = owned
+                && location.t_ms > 70_000
+            {
+                let back_m = 8.0 * (f64::from(location.t_ms - 70_000) / 1_000.0).min(9.0);
+                location.lat -= back_m / 111_195.0;
+            }
+        }
+        let found = events_of(&context_at(300.0, 300.0), &all, 60);
+        let ways = of_type(&found, EventType::Backtracking);
+        assert!(ways.is_empty(), "{accuracy_m} m: {ways:?}");
+    }
+}
+
 /// The courier looks round for nine seconds near the address: the end of the stay is known late,
 /// and by then it is not a visit.
 #[test]

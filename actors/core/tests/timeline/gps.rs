@@ -361,3 +361,31 @@ fn an_unusual_good_fix_counts_among_three_restoring_fixes() {
     let restored = (EventType::GpsRestored, 60_100, None);
     assert_eq!(found(&stream(&fixes, 90, &[])), [lost, restored]);
 }
+
+/// Two providers report each fix, the second one some milliseconds later. A single inaccurate fix
+/// among good ones degrades nothing, however often it is reported.
+#[test]
+fn a_fix_that_two_providers_report_is_one_fix() {
+    let mut accuracies_m = vec![5.0; 90];
+    accuracies_m[50] = 60.0;
+    let once = each_second(0, &accuracies_m);
+    let copies = once
+        .iter()
+        .map(|&(t_ms, accuracy_m)| (t_ms + 10, accuracy_m));
+    let mut twice: Vec<FixAt> = once.iter().copied().chain(copies).collect();
+    twice.sort_by_key(|fix| fix.0);
+    assert_eq!(found(&stream(&once, 90, &[])), []);
+    assert_eq!(found(&stream(&twice, 90, &[])), []);
+    // Two inaccurate fixes are two, and the three fixes that restore are three.
+    accuracies_m[51] = 60.0;
+    let once = each_second(0, &accuracies_m);
+    let copies = once
+        .iter()
+        .map(|&(t_ms, accuracy_m)| (t_ms + 10, accuracy_m));
+    let mut twice: Vec<FixAt> = once.iter().copied().chain(copies).collect();
+    twice.sort_by_key(|fix| fix.0);
+    assert_eq!(
+        found(&stream(&twice, 90, &[])),
+        found(&stream(&once, 90, &[]))
+    );
+}

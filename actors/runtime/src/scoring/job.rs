@@ -405,6 +405,7 @@ fn compute(
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
+        clock_steps: &replayed.clock_steps,
         pod: pod.as_ref().map(|row| {
             let (started_at, created_at) = (start.started_at, start.created_at);
             PodInput::received(row.pod.pod_type, row.received_at, started_at, created_at)

@@ -27,6 +27,7 @@ impl Service {
         let input = PathInput {
             context: &context,
             windows: &replayed.windows,
+            clock_steps: &replayed.clock_steps,
             score,
             duration_ms: (score.summary.total_duration_sec * 1_000.0) as u32,
         };

@@ -10,7 +10,9 @@ use crate::score::parameters::door::climb::{
 };
 use crate::score::place::Places;
 use crate::score::place::stays::Stay;
-use crate::score::scoring_context::{FootPeriod, ScoringContext, overlap_ms};
+use crate::score::scoring_context::{
+    BodyState, FootPeriod, ScoringContext, body_state, overlap_ms,
+};
 
 /// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
 /// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
@@ -54,7 +56,8 @@ pub(super) fn is_used(
     let is_long = seconds_in >= HEARD_SEC_MIN;
     let is_unexplained = pressure >= HEARD_SHARE && has_unexplained_rise(ctx, (from_ms, to_ms));
     let is_level = pressure >= HEARD_SHARE && !is_unexplained;
-    let may_have_ridden = pressure < HEARD_SHARE && may_have_ridden_unnoticed(ctx, places);
+    let may_have_ridden = pressure < HEARD_SHARE
+        && (may_have_ridden_unnoticed(ctx, places) || rises_in_hole(ctx, (from_ms, to_ms)));
     let has_no_push = vertical >= HEARD_SHARE && !may_have_ridden;
     if is_long && (is_level || has_no_push) {
         let text = if is_level {
@@ -132,6 +135,25 @@ fn may_have_ridden_unnoticed(ctx: &ScoringContext<'_>, places: &Places) -> bool 
             && ctx.is_indoors(stay.from_ms, stay.to_ms)
     };
     floor.abs() > FLOORS_ON_FOOT_MAX && places.stays.iter().any(is_elsewhere)
+}
+
+/// Returns whether the level changed by a floor while pressure was missing, and by more than the
+/// steps of that time lead up or down.
+fn rises_in_hole(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let levels = ctx.height.levels(from_ms, to_ms);
+    levels.iter().zip(levels.iter().skip(1)).any(|(a, b)| {
+        let rise_m = (b.height_m - a.height_m).abs();
+        b.t_ms - a.t_ms > PRESSURE_GAP_MS
+            && rise_m > UNEXPLAINED_M * UNEXPLAINED_TIMES
+            && rise_m > climbable_m(ctx, (a.t_ms, b.t_ms))
+    })
+}
+
+/// Returns the greatest height that a courier climbs with the steps of a span, in metres.
+fn climbable_m(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> f32 {
+    let windows = ctx.windows(from_ms, to_ms).iter();
+    let moving = windows.filter(|window| body_state(window) == BodyState::Moving);
+    moving.count() as f32 * STAIRS_MPS
 }
 
 /// Adds the evidence that the use of an elevator is unknown.

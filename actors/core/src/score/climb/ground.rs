@@ -107,12 +107,14 @@ fn agreed_rise(
     is_partly_lost: bool,
 ) -> Option<Rise> {
     let is_timed = places.entrance.is_some_and(|entrance| entrance.is_timed());
+    let may_be_incomplete = || is_steep(ctx, span) || street::first_hole(ctx, span).is_some();
     match (by_levels, by_climbs) {
-        // No climb was detected: the shares of climb and street in the difference are unknown.
+        // A climb was not detected, or pressure was missing during it: the shares of climb and
+        // street in the difference are unknown.
         (Some(levels), Some(climbed))
             if places.entrance.is_none()
                 && (levels.metres - climbed).abs() > UNEXPLAINED_M
-                && is_steep(ctx, span) =>
+                && may_be_incomplete() =>
         {
             None
         }

@@ -74,6 +74,12 @@ crate::parameters::table! {
         GATE_ACCURACY_M: f32 = 17.0;
         /// The minimum number of exact fixes at a gate.
         GATE_FIXES: usize = 3;
+        /// A time without a fix of up to this many usual intervals indicates no walls: two fixes are
+        /// missing (as `GATE_SILENT_INTERVALS`).
+        PAUSE_INTERVALS: f32 = 3.0;
+        /// The shortest time between two fixes that is an interval, in milliseconds: half of the
+        /// usual second. Fixes that are closer arrived together.
+        PAUSE_MS_MIN: f32 = 500.0;
         /// Signs this close to each other indicate the same door.
         AGREE_MS: u32 = 25_000;
         /// The time before the first steps in which the entry may lie: the start of a period on
@@ -362,6 +368,14 @@ crate::parameters::table! {
         /// are rarer, it is [`STAYS_FIXES`] usual intervals: two follow the first one, and a late one
         /// has a whole interval.
         STAYS_MS: u32 = 15_000;
+        /// The least time by which a clock is set back that matters, in milliseconds: in a town
+        /// (`TOWN_MPS`), a vehicle then seems to be as fast as [`JUMP_MPS`].
+        CLOCK_STEP_MS_MIN: u32 = 3_000;
+        /// The times of two kinds of samples agree within this, in milliseconds: each has an interval
+        /// of about a second.
+        CLOCK_AGREE_MS: u32 = 2_000;
+        /// The maximum number of times that are kept for each kind of samples.
+        CLOCK_STEPS_MAX: usize = 32;
         /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;
         /// After a jump, positions are trusted again within this distance of the last trusted

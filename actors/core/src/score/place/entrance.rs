@@ -10,9 +10,9 @@ use crate::geo::Place;
 use crate::score::climb::leap;
 use crate::score::parameters::place::entrance::{
     AFTER_FIX_MS, AGREE_MS, BEFORE_FOOT_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES,
-    HALL_MS, LAG_MS, PASSED_M, REST_MS_MAX, REST_MS_MIN, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES,
-    USUAL_MS, VAGUE_TIMES, WAIT_MS_MAX, WALL_M_MIN, WINDOW_VIEW_MS, WORSENED_M, WORSENED_M_MIN,
-    WORSENED_TIMES,
+    HALL_MS, LAG_MS, PASSED_M, PAUSE_INTERVALS, PAUSE_MS_MIN, REST_MS_MAX, REST_MS_MIN,
+    STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, VAGUE_TIMES, WAIT_MS_MAX, WALL_M_MIN,
+    WINDOW_VIEW_MS, WORSENED_M, WORSENED_M_MIN, WORSENED_TIMES,
 };
 use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, median, overlap_ms,
@@ -261,8 +261,10 @@ fn is_rest_outside(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until
 
 /// Returns the spans of bad reception that may be due to walls, in order.
 fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
+    let pause_ms = usual_pause_ms(ctx);
+    let is_pause = |event: &Event| ctx.end_of(event).saturating_sub(event.t_start_ms) <= pause_ms;
     let begin_ms = |event: &Event| match event.event_type {
-        EventType::GpsLost => Some(event.t_start_ms),
+        EventType::GpsLost => (!is_pause(event)).then_some(event.t_start_ms),
         EventType::GpsDegraded => wall_ms(ctx, event),
         _ => None,
     };
@@ -272,6 +274,18 @@ fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
         .collect();
     spans.sort_unstable();
     spans
+}
+
+/// Returns the longest time without a fix that is a usual pause of a phone that reports rarely.
+fn usual_pause_ms(ctx: &ScoringContext<'_>) -> u32 {
+    let received = &ctx.received_ms;
+    let intervals = received.iter().zip(received.iter().skip(1));
+    // Fixes that arrive together are stamped with nearly one time.
+    let mut intervals_ms: Vec<f32> = intervals
+        .map(|(one_ms, next_ms)| next_ms.saturating_sub(*one_ms) as f32)
+        .filter(|interval_ms| *interval_ms >= PAUSE_MS_MIN)
+        .collect();
+    median(&mut intervals_ms).map_or(0, |usual_ms| (PAUSE_INTERVALS * usual_ms) as u32)
 }
 
 /// Returns the time from which reception was so bad in a `GPS_DEGRADED` that a wall may be the

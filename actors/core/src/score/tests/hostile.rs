@@ -165,6 +165,7 @@ proptest! {
             events: &events,
             marks: &marks,
             system: &system,
+            clock_steps: &[],
             pod: pod_ms.map(|t_ms| PodInput { pod_type: PodType::Note, t_ms: Some(t_ms), clock_ahead_ms: 0 }),
             duration_ms,
             timed_out: false,

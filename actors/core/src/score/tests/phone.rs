@@ -440,6 +440,12 @@ impl Phone {
         self
     }
 
+    /// Sets the phone's clock back.
+    pub(super) fn set_back(mut self, seconds: f64) -> Self {
+        self.t -= seconds;
+        self
+    }
+
     pub(super) fn now_sec(&self) -> f64 {
         self.t
     }
@@ -465,6 +471,7 @@ impl Phone {
             events: &replayed.events,
             marks: &replayed.marks,
             system: &replayed.system,
+            clock_steps: &replayed.clock_steps,
             pod: self
                 .pod
                 .then(|| PodInput::received(PodType::Photo, received_at, started_at, created_at)),

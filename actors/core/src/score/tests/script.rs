@@ -366,6 +366,7 @@ impl Script {
             events: &events,
             marks: &self.marks,
             system: &self.system,
+            clock_steps: &[],
             pod: self.pod,
             duration_ms: self.now_ms,
             timed_out: self.timed_out,

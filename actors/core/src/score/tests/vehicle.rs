@@ -151,3 +151,67 @@ fn a_rise_without_an_event_leaves_the_elevator_unknown() {
         assert_eq!(score.summary.elevator_used, None, "{wait_sec}");
     }
 }
+
+/// The courier rides to the third floor and stays at the door, where the positions leap about as if
+/// the phone drove for a quarter of a minute. The vehicle is in the street, so nothing drove.
+#[test]
+fn a_drive_upstairs_is_none() {
+    for leap_sec in [12, 16, 22] {
+        let script = arrive(22).floor(3).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+        let script = script.stay(12).climb(9.6, true).walk_to(6.0, 4.0).stay(15);
+        let from_ms = script.duration_ms();
+        // Parts of a stay that are too short for an event of their own.
+        let mut script = (0..leap_sec).fold(script, |script, _| script.stay(1));
+        script.events.push(Event {
+            event_type: EventType::Driving,
+            t_start_ms: from_ms,
+            t_end_ms: Some(script.duration_ms()),
+            confidence: Confidence::from_probability(0.8),
+            metadata: Metadata::None,
+        });
+        let script = script
+            .mark(MarkName::HandedOver)
+            .stay(20)
+            .walk_to(0.0, -1.0);
+        let script = script.stay(12).climb(-9.6, true);
+        let score = leave(script).score();
+        assert_eq!(
+            score.reason_codes,
+            [
+                ReasonCode::FullAttempt,
+                ReasonCode::DeliveredToRightDoorstep
+            ],
+            "{leap_sec} s: {:#?}",
+            score.evidence
+        );
+        assert_eq!(score.summary.floors_climbed, Some(3), "{leap_sec} s");
+        assert_eq!(score.summary.attempt_cycles, 1, "{leap_sec} s");
+    }
+}
+
+/// The courier comes down, and the vehicle goes on by 100 m to the next door. This drive is as short
+/// and is one.
+#[test]
+fn a_short_drive_after_the_way_down_remains() {
+    let script = arrive(23).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(12);
+    let script = script.climb(9.6, true).walk_to(6.0, 4.0).stay(30);
+    let script = script
+        .mark(MarkName::HandedOver)
+        .walk_to(0.0, -1.0)
+        .stay(12);
+    let script = script.climb(-9.6, true).walk_to(-30.0, -25.0).stay(10);
+    let script = script
+        .drive_to(70.0, -25.0)
+        .stay(10)
+        .walk_to(90.0, -5.0)
+        .stay(30);
+    let script = script.walk_to(70.0, -25.0).stay(10).drive_to(400.0, -25.0);
+    let score = script.score();
+    assert_eq!(score.summary.attempt_cycles, 1, "{:#?}", score.evidence);
+    assert_eq!(
+        score.summary.floors_climbed,
+        Some(3),
+        "{:#?}",
+        score.evidence
+    );
+}

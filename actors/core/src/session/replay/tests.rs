@@ -112,3 +112,31 @@ fn a_batch_that_cannot_be_read_to_its_end_counts_as_quarantined() {
         assert_eq!(replayed.missing_batches, 0);
     }
 }
+
+/// Returns a fix and a pressure for each second of `times_sec`.
+fn each_second(times_sec: impl Iterator<Item = u32>) -> Vec<String> {
+    let samples = times_sec.map(|t| {
+        format!(
+            r#"{{"t":{t}.25,"kind":"location","lat":48,"lng":11}},{{"t":{t}.5,"kind":"pressure","hPa":1000}}"#
+        )
+    });
+    samples.collect()
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_found_and_late_samples_are_none() {
+    let steps = |times_sec: Vec<u32>| {
+        let samples = each_second(times_sec.into_iter());
+        let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
+        replays(&samples).map(|replayed| replayed.clock_steps)
+    };
+    let step = ClockStep {
+        t_ms: 99_250,
+        by_ms: 19_000,
+    };
+    let set_back: Vec<u32> = (0..100).chain(80..200).collect();
+    assert_eq!(steps(set_back), [vec![step], vec![step]]);
+    // Each sample comes a second time, five seconds late.
+    let late = (5..200).flat_map(|sec| [sec, sec - 5]).collect();
+    assert_eq!(steps(late), [vec![], vec![]]);
+}

@@ -1,0 +1,53 @@
+//! Removes the drives that seem to happen on another floor than that of the vehicle.
+
+use porchlight_schema::event::{Event, EventType};
+
+use super::event_end_ms;
+use crate::score::height::HeightTrack;
+use crate::score::parameters::place::scene::DOUBTFUL_DRIVE_MS;
+use crate::score::parameters::place::stays::BEFORE_MS;
+
+/// Removes each short drive on another floor than that on which the courier left the vehicle. The
+/// courier climbed there, so the vehicle is elsewhere, and positions behind walls leap.
+pub(super) fn remove_drives(timeline: &mut Vec<&Event>, height: &HeightTrack, end_ms: u32) {
+    let mut parked_ms: Option<u32> = None;
+    let mut has_climbed = false;
+    let mut movements: Vec<&Event> = timeline
+        .iter()
+        .copied()
+        .filter(|event| event.event_type.is_movement())
+        .collect();
+    movements.sort_by_key(|event| event.t_start_ms);
+    let mut removed: Vec<u32> = Vec::new();
+    for event in movements {
+        let span = (event.t_start_ms, event_end_ms(event, end_ms));
+        match event.event_type {
+            EventType::Stairs | EventType::Elevator => has_climbed = true,
+            EventType::Driving => {
+                let is_upstairs = has_climbed
+                    && span.1 - span.0 < DOUBTFUL_DRIVE_MS
+                    && parked_ms
+                        .is_some_and(|parked_ms| is_on_one_other_floor(height, span, parked_ms));
+                if is_upstairs {
+                    removed.push(span.0);
+                } else {
+                    (parked_ms, has_climbed) = (Some(span.1), false);
+                }
+            }
+            _ => {}
+        }
+    }
+    timeline.retain(|event| {
+        event.event_type != EventType::Driving || removed.binary_search(&event.t_start_ms).is_err()
+    });
+}
+
+/// Returns whether a drive begins and ends on one floor, and the vehicle was left on another one.
+fn is_on_one_other_floor(height: &HeightTrack, span: (u32, u32), parked_ms: u32) -> bool {
+    let parked = (parked_ms, parked_ms.saturating_add(BEFORE_MS));
+    let begun = (span.0.saturating_sub(BEFORE_MS), span.0);
+    let ended = (span.1, span.1.saturating_add(BEFORE_MS));
+    height.differ_in_floor(parked, begun)
+        && height.differ_in_floor(parked, ended)
+        && !height.differ_in_floor(begun, ended)
+}
