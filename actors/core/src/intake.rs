@@ -115,7 +115,7 @@ pub struct Intake {
 const MEASURING_KINDS: usize = Kind::Activity as usize;
 
 /// Returns whether samples of the kind are measurements, sent regularly.
-fn measures(kind: Kind) -> bool {
+pub(crate) fn measures(kind: Kind) -> bool {
     (kind as usize) < MEASURING_KINDS
 }
 

@@ -9,8 +9,8 @@ use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::position::mean_of;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
-use crate::score::{ClockStep, Knowledge, ScoreInput};
-use crate::window::{Fix, Window};
+use crate::score::{Knowledge, ScoreInput};
+use crate::window::{ClockStep, Fix, Window};
 
 /// Fixes worse than this, metres, are drawn only if there are no better ones: indoors they would
 /// form a star.

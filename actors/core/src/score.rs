@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
 pub use crate::mark::MarkName;
-use crate::window::{WINDOW_MS, Window};
+use crate::window::{ClockStep, WINDOW_MS, Window};
 use evidence_log::{EvidenceLog, EvidenceText, rounded};
 use parameters::door::learning::{ENTRANCE_BEFORE_MS, FRAUD_MAX};
 use place::Places;
@@ -87,16 +87,6 @@ impl PodInput {
             clock_ahead_ms: positive_ms(started_at.since_ms(created_at)),
         }
     }
-}
-
-/// A time at which the phone's clock was set back. Samples of the repeated time were dropped, so more
-/// time passed there than their times show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockStep {
-    /// The time of the last fix before it, in milliseconds since the session's start.
-    pub t_ms: u32,
-    /// The time by which the clock was set back, in milliseconds.
-    pub by_ms: u32,
 }
 
 /// Everything on which a score depends.

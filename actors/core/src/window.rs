@@ -117,6 +117,16 @@ pub struct Window {
     pub silent_since_ms: Option<u32>,
 }
 
+/// A time at which the phone's clock was set back. Samples of the repeated time were dropped, so more
+/// time passed there than their times show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// The time of the last fix before it, in milliseconds since the session's start.
+    pub t_ms: u32,
+    /// The time by which the clock was set back, in milliseconds.
+    pub by_ms: u32,
+}
+
 /// Returns the windows that begin in `from_ms..to_ms`, of windows in order.
 pub(crate) fn windows_between(windows: &[Window], from_ms: u32, to_ms: u32) -> &[Window] {
     let first = windows.partition_point(|window| window.t_ms < from_ms);

@@ -3,13 +3,12 @@
 use porchlight_schema::sample::Provider;
 
 use crate::geo::Place;
-use crate::score::ClockStep;
 use crate::score::parameters::place::jumps::{
     ACCURACY_M_MIN, FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, REST_HEARD_SHARE,
     REST_SEC_MIN, REST_SHARE, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES, STAYS_MS,
     UNKNOWN_ACCURACY_M,
 };
-use crate::window::{Fix, WINDOW_MS, Window, windows_between};
+use crate::window::{ClockStep, Fix, WINDOW_MS, Window, windows_between};
 
 /// A jump between two positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,9 +16,8 @@ use porchlight_schema::sample::{Sample, SystemName};
 use crate::context::SessionContext;
 use crate::intake::{Intake, IntakeCounts};
 use crate::mark::MarkName;
-use crate::score::ClockStep;
 use crate::timeline::Timeline;
-use crate::window::Window;
+use crate::window::{ClockStep, Window};
 use clock::ClockWatch;
 use kept::Kept;
 

@@ -368,14 +368,6 @@ crate::parameters::table! {
         /// are rarer, it is [`STAYS_FIXES`] usual intervals: two follow the first one, and a late one
         /// has a whole interval.
         STAYS_MS: u32 = 15_000;
-        /// The least time by which a clock is set back that matters, in milliseconds: in a town
-        /// (`TOWN_MPS`), a vehicle then seems to be as fast as [`JUMP_MPS`].
-        CLOCK_STEP_MS_MIN: u32 = 3_000;
-        /// The times of two kinds of samples agree within this, in milliseconds: each has an interval
-        /// of about a second.
-        CLOCK_AGREE_MS: u32 = 2_000;
-        /// The maximum number of times that are kept for each kind of samples.
-        CLOCK_STEPS_MAX: usize = 32;
         /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;
         /// After a jump, positions are trusted again within this distance of the last trusted

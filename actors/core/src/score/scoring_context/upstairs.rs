@@ -26,8 +26,7 @@ pub(super) fn remove_drives(timeline: &mut Vec<&Event>, height: &HeightTrack, en
             EventType::Driving => {
                 let is_upstairs = has_climbed
                     && span.1 - span.0 < DOUBTFUL_DRIVE_MS
-                    && parked_ms
-                        .is_some_and(|parked_ms| is_on_one_other_floor(height, span, parked_ms));
+                    && parked_ms.is_some_and(|parked_ms| is_off_floor(height, span, parked_ms));
                 if is_upstairs {
                     removed.push(span.0);
                 } else {
@@ -42,12 +41,11 @@ pub(super) fn remove_drives(timeline: &mut Vec<&Event>, height: &HeightTrack, en
     });
 }
 
-/// Returns whether a drive begins and ends on one floor, and the vehicle was left on another one.
-fn is_on_one_other_floor(height: &HeightTrack, span: (u32, u32), parked_ms: u32) -> bool {
+/// Returns whether a drive begins and ends on other floors than that on which the vehicle was left. It
+/// may seem to begin while an elevator still rides.
+fn is_off_floor(height: &HeightTrack, span: (u32, u32), parked_ms: u32) -> bool {
     let parked = (parked_ms, parked_ms.saturating_add(BEFORE_MS));
     let begun = (span.0.saturating_sub(BEFORE_MS), span.0);
     let ended = (span.1, span.1.saturating_add(BEFORE_MS));
-    height.differ_in_floor(parked, begun)
-        && height.differ_in_floor(parked, ended)
-        && !height.differ_in_floor(begun, ended)
+    height.differ_in_floor(parked, begun) && height.differ_in_floor(parked, ended)
 }

@@ -7,8 +7,17 @@
 
 use porchlight_schema::sample::Kind;
 
-use crate::score::ClockStep;
-use crate::score::parameters::place::jumps::{CLOCK_AGREE_MS, CLOCK_STEP_MS_MIN, CLOCK_STEPS_MAX};
+use crate::intake::measures;
+use crate::window::ClockStep;
+
+/// The least time by which a clock is set back that matters, in milliseconds: a vehicle in a town
+/// (14 m/s) then seems to be faster than any delivery vehicle (50 m/s).
+const STEP_MS_MIN: u32 = 3_000;
+/// The times of two kinds of samples agree within this, in milliseconds: each has an interval of about
+/// a second.
+const AGREE_MS: u32 = 2_000;
+/// The maximum number of times that are kept for each kind of samples.
+const STEPS_MAX: usize = 32;
 
 /// The samples of one kind that were out of order.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,13 +37,12 @@ impl Repeated {
     /// Returns whether the samples repeat all the time up to the newest one before them. The samples
     /// of a batch that is late do not.
     fn is_whole(&self) -> bool {
-        self.length_ms() >= CLOCK_STEP_MS_MIN
-            && self.last_ms.saturating_add(CLOCK_AGREE_MS) >= self.newest_ms
+        self.length_ms() >= STEP_MS_MIN && self.last_ms.saturating_add(AGREE_MS) >= self.newest_ms
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
-        self.newest_ms.abs_diff(other.newest_ms) <= CLOCK_AGREE_MS
-            && self.length_ms().abs_diff(other.length_ms()) <= CLOCK_AGREE_MS
+        self.newest_ms.abs_diff(other.newest_ms) <= AGREE_MS
+            && self.length_ms().abs_diff(other.length_ms()) <= AGREE_MS
     }
 }
 
@@ -68,7 +76,7 @@ impl ClockWatch {
     }
 
     /// Returns the times at which the clock was set back, in order: fixes repeated a whole time, and
-    /// another kind of samples repeated the same time.
+    /// another kind of measurements repeated the same time, if the phone sent one.
     pub(super) fn steps(&self) -> Vec<ClockStep> {
         let is_location = |index: usize| index == Kind::Location as usize;
         let indexed = || self.kinds.iter().enumerate();
@@ -77,8 +85,11 @@ impl ClockWatch {
                 .filter(move |(index, _)| is_location(*index) == wanted)
                 .flat_map(|(_, one)| one.whole.iter())
         };
+        let measuring = Kind::ALL.iter().filter(|kind| measures(**kind));
+        let sent = measuring.filter_map(|kind| self.kinds.get(*kind as usize)?.newest_ms);
+        let is_alone = sent.count() == 1;
         whole(true)
-            .filter(|fixes| whole(false).any(|other| fixes.agrees_with(other)))
+            .filter(|fixes| is_alone || whole(false).any(|other| fixes.agrees_with(other)))
             .map(|fixes| ClockStep {
                 t_ms: fixes.newest_ms,
                 by_ms: fixes.length_ms(),
@@ -97,7 +108,7 @@ impl OneKind {
         });
         let was_whole = repeated.is_whole();
         repeated.last_ms = repeated.last_ms.max(t_ms);
-        if !was_whole && repeated.is_whole() && self.whole.len() < CLOCK_STEPS_MAX {
+        if !was_whole && repeated.is_whole() && self.whole.len() < STEPS_MAX {
             self.whole.push(*repeated);
         }
     }

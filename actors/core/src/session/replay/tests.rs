@@ -136,6 +136,15 @@ fn a_clock_that_was_set_back_is_found_and_late_samples_are_none() {
     };
     let set_back: Vec<u32> = (0..100).chain(80..200).collect();
     assert_eq!(steps(set_back), [vec![step], vec![step]]);
+    // A phone that sends fixes alone.
+    let fixes: Vec<String> = (0..100)
+        .chain(80..200)
+        .map(|t| format!(r#"{{"t":{t}.25,"kind":"location","lat":48,"lng":11}}"#))
+        .collect();
+    let fixes: Vec<&str> = fixes.iter().map(String::as_str).collect();
+    for replayed in replays(&fixes) {
+        assert_eq!(replayed.clock_steps, [step]);
+    }
     // Each sample comes a second time, five seconds late.
     let late = (5..200).flat_map(|sec| [sec, sec - 5]).collect();
     assert_eq!(steps(late), [vec![], vec![]]);
