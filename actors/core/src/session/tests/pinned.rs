@@ -14,9 +14,9 @@ use crate::session::replay::Replay;
 
 /// The number of the format, the hash of the parameters, and the hash of the snapshots.
 const PINNED: (u8, &str, &str) = (
-    30,
-    "a4dee9dfe769dfe0",
-    "51b4ea7326795a0c6c73cdd6f50c6b9cd2cef4498f79e46b95a34e05118fbc4e",
+    31,
+    "788978ce0927f40e",
+    "d17e8a49080a64b11e87155b8c77ab35372a71cdb2876569d47f18178ee06b3f",
 );
 
 /// The hash of all parameters on which the state and the events of a live session depend.
