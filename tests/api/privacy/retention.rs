@@ -233,7 +233,7 @@ async fn a_session_with_a_damaged_row_does_not_stop_the_sweep() {
     let mut insight = vec![b'v'];
     insight.extend(damaged.to_bytes());
     let write = server.store.committer().write(move |txn| {
-        txn.put(Space::State, insight, vec![0xff; 3]);
+        txn.put(Space::State, insight, vec![0; 3]);
         Ok(())
     });
     write.await.unwrap();
