@@ -74,8 +74,8 @@ fn is_by_network(fix: &Fix) -> bool {
     matches!(fix.provider, Some(Provider::Wifi | Provider::Cell))
 }
 
-/// Returns the time within which the positions must stay at the target of a jump. On a phone whose
-/// positions are rare it is the time in which so many of them arrive.
+/// Returns the time within which the positions must stay at the target of a jump. On a phone that
+/// sends positions rarely, [`STAYS_FIXES`] of them arrive in that time.
 fn stays_ms(arrivals: &[Fix]) -> u32 {
     let mut intervals_ms: Vec<u32> = arrivals
         .iter()
