@@ -4,7 +4,7 @@ use porchlight_schema::event::EventType;
 
 use crate::labels::{Detected, Labels};
 use crate::matching::{Compared, PieceVerdict, inside, is_decidable};
-use crate::span::{Ends, Span, stretch_of};
+use crate::span::{Ends, Span, span_of, stretch_of};
 
 /// The verdict on a label or a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +61,12 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
             .iter()
             .filter(|one| one.event.event_type == event_type);
         let beside = own.filter(|one| inside(one, labels).is_empty());
-        judged.extend(beside.map(|one| of_detection(one, whole(one), Verdict::Open)));
+        judged.extend(beside.map(|one| of_detection(one, span_of(one), Verdict::Open)));
         let is_complete = labels.complete.contains(&event_type);
         for piece in &compared.pieces {
             let is_whole = inside(piece.detected, labels).len() == 1;
             let span = if is_whole {
-                whole(piece.detected)
+                span_of(piece.detected)
             } else {
                 piece.span
             };
@@ -79,15 +79,6 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
         }
     }
     judged
-}
-
-/// Returns the whole time of a detection.
-fn whole(detected: &Detected) -> Span {
-    let event = &detected.event;
-    Span {
-        from: f64::from(event.t_start_ms) / 1000.0,
-        to: f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0,
-    }
 }
 
 fn of_detection(detected: &Detected, span: Span, verdict: Verdict) -> Judged {
@@ -103,24 +94,9 @@ fn of_detection(detected: &Detected, span: Span, verdict: Verdict) -> Judged {
 
 #[cfg(test)]
 mod tests {
-    use porchlight_schema::event::{Confidence, Event, Metadata};
-
     use super::*;
-    use crate::matching::add;
+    use crate::matching::{add, tests::drive};
     use crate::tally::Tally;
-
-    fn drive(from_sec: u32, to_sec: u32) -> Detected {
-        Detected {
-            event: Event {
-                event_type: EventType::Driving,
-                t_start_ms: from_sec * 1_000,
-                t_end_ms: Some(to_sec * 1_000),
-                confidence: Confidence::from_probability(0.9),
-                metadata: Metadata::None,
-            },
-            opened_at_ms: None,
-        }
-    }
 
     /// The drawing shows the verdicts that the figures beside it count: also for a detection in two
     /// spans, for a label that a silence hides, and at the border of a span.

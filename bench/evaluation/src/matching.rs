@@ -3,7 +3,7 @@
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
 use crate::labels::{Detected, Labels, Segment};
-use crate::span::{Ends, Span, stretch_of};
+use crate::span::{Ends, Span, span_of, stretch_of};
 use crate::tally::Tally;
 
 /// The tolerance for instants and gates, in seconds.
@@ -111,11 +111,9 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
 
 /// Returns a detection's time within the labelled spans: one part per span.
 pub(crate) fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
-    let event = &detected.event;
-    let from = f64::from(event.t_start_ms) / 1000.0;
-    let to = f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0;
+    let whole @ Span { from, to } = span_of(detected);
     if labels.labelled_spans.is_empty() {
-        return vec![Span { from, to }];
+        return vec![whole];
     }
     let spans = labels.labelled_spans.iter();
     let pieces = spans.map(|&(first, last)| Span {
@@ -334,12 +332,13 @@ fn floors_and_direction(event: &Event) -> (Option<u16>, Option<Direction>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use porchlight_schema::event::{Confidence, Event, Metadata};
 
     use super::*;
 
-    fn drive(from_sec: u32, to_sec: u32) -> Detected {
+    /// Returns a detected drive.
+    pub(crate) fn drive(from_sec: u32, to_sec: u32) -> Detected {
         Detected {
             event: Event {
                 event_type: EventType::Driving,

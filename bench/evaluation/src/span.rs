@@ -1,6 +1,6 @@
 //! The periods of labels and detections, and the tolerance of the ends of labels.
 
-use crate::labels::Segment;
+use crate::labels::{Detected, Segment};
 
 /// A period of time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,5 +66,14 @@ pub(crate) fn stretch_of(segment: &Segment) -> Span {
     Span {
         from: segment.t_start,
         to: segment.t_end.unwrap_or(segment.t_start),
+    }
+}
+
+/// Returns the whole period of a detection; that of an instant has no length.
+pub(crate) fn span_of(detected: &Detected) -> Span {
+    let event = &detected.event;
+    Span {
+        from: f64::from(event.t_start_ms) / 1000.0,
+        to: f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0,
     }
 }
