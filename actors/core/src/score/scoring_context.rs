@@ -301,6 +301,17 @@ impl<'a> ScoringContext<'a> {
     }
 }
 
+/// Returns the events of the movement track, in order.
+fn movements_of<'a>(timeline: &[&'a Event]) -> Vec<&'a Event> {
+    let mut movements: Vec<&Event> = timeline
+        .iter()
+        .copied()
+        .filter(|event| event.event_type.is_movement())
+        .collect();
+    movements.sort_by_key(|event| event.t_start_ms);
+    movements
+}
+
 /// Returns the end of an event, or the session's end for an open event (which should not occur).
 pub(crate) fn event_end_ms(event: &Event, end_ms: u32) -> u32 {
     event

@@ -2,7 +2,7 @@
 
 use porchlight_schema::event::{Event, EventType};
 
-use super::{BodyState, body_state, event_end_ms, overlap_ms, silences};
+use super::{BodyState, body_state, event_end_ms, movements_of, overlap_ms, silences};
 use crate::score::ScoreInput;
 use crate::score::height::HeightTrack;
 use crate::score::parameters::door::attempts::LEFT_M;
@@ -39,12 +39,7 @@ pub(super) fn find(
     height: &HeightTrack,
     end_ms: u32,
 ) -> Vec<FootPeriod> {
-    let mut movements: Vec<&Event> = timeline
-        .iter()
-        .copied()
-        .filter(|event| event.event_type.is_movement())
-        .collect();
-    movements.sort_by_key(|event| event.t_start_ms);
+    let movements = movements_of(timeline);
     let drives: Vec<&Event> = movements
         .iter()
         .copied()

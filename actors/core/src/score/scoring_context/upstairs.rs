@@ -2,7 +2,7 @@
 
 use porchlight_schema::event::{Event, EventType};
 
-use super::event_end_ms;
+use super::{event_end_ms, movements_of};
 use crate::score::height::HeightTrack;
 use crate::score::parameters::place::scene::DOUBTFUL_DRIVE_MS;
 use crate::score::parameters::place::stays::BEFORE_MS;
@@ -12,14 +12,8 @@ use crate::score::parameters::place::stays::BEFORE_MS;
 pub(super) fn remove_drives(timeline: &mut Vec<&Event>, height: &HeightTrack, end_ms: u32) {
     let mut parked_ms: Option<u32> = None;
     let mut has_climbed = false;
-    let mut movements: Vec<&Event> = timeline
-        .iter()
-        .copied()
-        .filter(|event| event.event_type.is_movement())
-        .collect();
-    movements.sort_by_key(|event| event.t_start_ms);
     let mut removed: Vec<u32> = Vec::new();
-    for event in movements {
+    for event in movements_of(timeline) {
         let span = (event.t_start_ms, event_end_ms(event, end_ms));
         match event.event_type {
             EventType::Stairs | EventType::Elevator => has_climbed = true,
