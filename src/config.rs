@@ -4,6 +4,7 @@
 
 mod cluster;
 mod cql;
+mod deserialize;
 mod duration;
 mod environment;
 mod file;
@@ -15,7 +16,6 @@ mod retention;
 mod secrets;
 mod server;
 mod sources;
-mod words;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -75,31 +75,31 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// Address of the public API and the console.
-    #[serde(deserialize_with = "words::address")]
+    #[serde(deserialize_with = "deserialize::address")]
     pub listen: SocketAddr,
     /// Requests per second of one key; 0: no limit.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub rate_limit_per_second: u32,
     /// Address for metrics, health and the operators' API; never public.
-    #[serde(deserialize_with = "words::address")]
+    #[serde(deserialize_with = "deserialize::address")]
     pub ops_listen: SocketAddr,
     /// Number of HTTP threads, at most 256; 0: one per core.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub workers: usize,
     /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
     /// address on which the service listens. Required if `cluster.advertise` is set.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub public_url: String,
     /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub trusted_proxies: Vec<String>,
     /// The origins of other web pages that may call the paths for phones, such as
     /// `https://app.example.com`; empty: none.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub cors_origins: Vec<String>,
     /// The host names under which the operators' listener answers, in addition to `localhost` and
     /// addresses.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub ops_hosts: Vec<String>,
     /// The time for which a stopping service still answers connected clients: reads as usual,
     /// everything else with 503.
@@ -151,13 +151,13 @@ pub struct Store {
     /// The kind of store.
     pub kind: StoreKind,
     /// The folder of the embedded store.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub path: PathBuf,
     /// The time for which a session is kept after its end.
     pub retention: HumanDuration,
     /// Free bytes on the embedded store's disk below which new data is refused with 503, at most a
     /// quarter of the disk; 0: no reserve.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub reserve_bytes: u64,
     /// The cluster for `kind = "cql"`.
     pub cql: Cql,
@@ -180,34 +180,34 @@ impl Default for Store {
 #[serde(default, deny_unknown_fields)]
 pub struct Cql {
     /// Contact points: `host:port`.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub nodes: Vec<String>,
     /// The keyspace, which is created if absent.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub keyspace: String,
     /// Replication factor of a created keyspace.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub replication_factor: u32,
     /// The data centre to use; empty: any node.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub datacenter: String,
     /// User name; empty: no authentication.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub user: String,
     /// File with the user's password.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub password_file: PathBuf,
     /// Whether connections are encrypted and certificates verified.
-    #[serde(deserialize_with = "words::truth")]
+    #[serde(deserialize_with = "deserialize::boolean")]
     pub tls: bool,
     /// PEM file of certificate authorities; empty: the system's.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub ca_file: PathBuf,
     /// PEM file of the client certificate, if the cluster requires one.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub certificate_file: PathBuf,
     /// PEM file of the client certificate's key.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub key_file: PathBuf,
     /// Deadline of a journal write; a slower one is answered with 503.
     pub ingest_timeout: HumanDuration,
@@ -256,10 +256,10 @@ impl Default for Session {
 #[serde(default, deny_unknown_fields)]
 pub struct Webhook {
     /// The private networks to which webhooks may connect, as CIDRs.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub allow_addresses: Vec<String>,
     /// PEM file of further certificate authorities; empty: none.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub extra_ca_file: PathBuf,
 }
 
@@ -293,7 +293,7 @@ fn parse_cidrs(key: &'static str, texts: &[String]) -> Result<Vec<Cidr>, ConfigE
 pub struct Secrets {
     /// Files with 32 bytes in hex each. The first key encrypts, the others are only read. Empty: a
     /// key is created next to the embedded store.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub key_files: Vec<PathBuf>,
 }
 
@@ -302,17 +302,17 @@ pub struct Secrets {
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
     /// `host:port` at which the other nodes reach this one; empty: a single process.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub advertise: String,
     /// Address on which this node listens for the other nodes; empty: the same as `advertise`.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub listen: String,
     /// File with the secret that all nodes share; required if `advertise` is set. The node sends
     /// requests with it.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub secret_file: PathBuf,
     /// Files with further accepted secrets, for changing the secret.
-    #[serde(deserialize_with = "words::texts")]
+    #[serde(deserialize_with = "deserialize::texts")]
     pub accepted_secret_files: Vec<PathBuf>,
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::added_field;
 use crate::ids::KeyId;
-use crate::later;
 use crate::session::Tenant;
 use crate::time::TimestampMs;
 
@@ -125,14 +125,14 @@ pub struct KeyRecord {
     /// The time of revocation.
     pub revoked_at: Option<TimestampMs>,
     /// A name by which people recognise the key.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub name: Option<String>,
     /// The hour in which the key was last used, as of the last write.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub last_used_at: Option<TimestampMs>,
     /// The role. Keys that were stored without one are administrators. It has no meaning for a
     /// client key.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub role: Role,
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod added_field;
 pub mod event;
 pub mod fnv;
 pub mod hex;
@@ -7,7 +8,6 @@ pub mod ids;
 pub mod insight;
 pub mod json;
 pub mod key;
-pub mod later;
 pub mod limits;
 pub mod message;
 pub mod privacy;

@@ -3,7 +3,7 @@
 use porchlight_core::shares::ShareLimits;
 use serde::{Deserialize, Serialize};
 
-use super::words;
+use super::deserialize;
 
 /// The largest part of this node that one tenant (an organization in one environment) may use. A
 /// request beyond a limit is refused with 429 and a code of the same name. 0 means "no limit".
@@ -11,31 +11,31 @@ use super::words;
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of request bodies that have arrived and are not answered.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_in_flight_bytes: u64,
     /// Requests in flight.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_requests: u64,
     /// The number of open WebSockets.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_sockets: u64,
     /// Open event streams.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_event_streams: u64,
     /// Sessions in progress.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_live_sessions: u64,
     /// Lists that are being read.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_lists: u64,
     /// Sessions started per second; [`ShareLimits`] states the burst.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_session_starts_per_second: u32,
     /// PoDs of completed sessions replaced per second; [`ShareLimits`] states the burst.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_pod_changes_per_second: u32,
     /// Bytes of telemetry stored per second; [`ShareLimits`] states the burst.
-    #[serde(deserialize_with = "words::whole_number")]
+    #[serde(deserialize_with = "deserialize::whole_number")]
     pub tenant_stored_bytes_per_second: u64,
 }
 

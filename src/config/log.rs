@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{ConfigError, words};
+use super::{ConfigError, deserialize};
 
 /// The settings of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// A level (`info`), or directives by target (`info,porchlight_actors=debug`).
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub filter: String,
 }
 

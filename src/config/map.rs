@@ -7,14 +7,14 @@ use anyhow::Context;
 use porchlight_map::StreetMap;
 use serde::{Deserialize, Serialize};
 
-use super::words;
+use super::deserialize;
 
 /// The street map.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Map {
     /// PMTiles file of the Protomaps basemap; empty: no map.
-    #[serde(deserialize_with = "words::text")]
+    #[serde(deserialize_with = "deserialize::text")]
     pub file: PathBuf,
 }
 

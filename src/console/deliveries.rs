@@ -23,7 +23,7 @@ use super::layout::{
 use super::list_query::{CURSOR, ListQuery};
 use super::route::{ROOT, action, page, page_with_action};
 use super::signed_in::SignedInRequest;
-use super::{guard, words};
+use super::{descriptions, guard};
 use filter::{is_narrowed, is_retryable, retry_query};
 
 /// The number of rows per page.
@@ -238,7 +238,7 @@ fn empty_list(query: &ListQuery, current: Option<EndpointId>, has_more: bool) ->
 
 /// Renders the cause of a failure and its remedy, in large type.
 fn failure_notice(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
-    let (explanation, advice) = words::cause(cause);
+    let (explanation, advice) = descriptions::cause(cause);
     html! {
         div.notice.bad { (icon(layout::Icon::Cross)) div {
             strong { (explanation) @if let Some(code) = status_code { " (" (code) ")" } }

@@ -15,11 +15,11 @@ use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 use porchlight_schema::time::DAY_MS;
 
+use super::descriptions;
 use super::guard;
 use super::layout::{Frame, Icon, Notice, Section, clock, copy, icon, notice, time, zone};
 use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
-use super::words;
 
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
 const LIFETIMES: [(i64, &str); 4] = [
@@ -139,7 +139,7 @@ fn table(request: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Ma
 fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     let is_live = key.is_live(frame.now);
     html! { tr {
-        td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if key.kind == KeyKind::Secret { span.sub title=(words::role(key.role)) { "role " (key.role.as_str()) } }
+        td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if key.kind == KeyKind::Secret { span.sub title=(descriptions::role(key.role)) { "role " (key.role.as_str()) } }
             @if let Some(name) = &key.name { span.sub { (name) } }
             @if is_own { span.sub { "used for this sign-in" } } }
         td { @if key.revoked_at.is_some() { span.state.dim { (icon(Icon::Minus)) "revoked" } }

@@ -10,9 +10,9 @@ use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 
 use super::assets::{ICON, SCRIPT, STYLE, address};
+use super::descriptions;
 use super::form::CSRF_FIELD;
 use super::route::ROOT;
-use super::words;
 pub(super) use parts::{
     Icon, ago, clock, copy, counted, duration, empty, icon, next_page, status, thousands, time,
     zone,
@@ -125,7 +125,7 @@ impl Frame<'_> {
                         div.who {
                             p.org title="Organization" { (self.organization) }
                             p.mono.faint title="The key of this sign-in" { (self.key) }
-                            p.faint title=(words::role(self.role)) { "Role: " (self.role.as_str()) }
+                            p.faint title=(descriptions::role(self.role)) { "Role: " (self.role.as_str()) }
                             p.zone hidden { label for="zone" { "Times in" } select #zone { option value="utc" { "UTC" } option value="local" { "local time" } } }
                             form method="post" action={ (ROOT) "/sign-out" } {
                                 (self.field())
@@ -222,5 +222,5 @@ pub(super) enum Notice {
 
 /// Renders a cause in words.
 pub(super) fn cause(cause: porchlight_core::webhook::Cause) -> Markup {
-    html! { span title=(cause.as_str()) { (words::cause(cause).0) } }
+    html! { span title=(cause.as_str()) { (descriptions::cause(cause).0) } }
 }

@@ -4,6 +4,7 @@ mod assets;
 mod audit;
 mod board;
 mod deliveries;
+mod descriptions;
 mod form;
 mod guard;
 mod keys;
@@ -25,7 +26,6 @@ mod streams;
 mod street_map;
 mod throttle;
 mod webhook;
-mod words;
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
-use super::words;
+use super::descriptions;
 
 /// The time for which the state of a board is kept after a browser has requested it.
 const BOARD_KEPT_MS: i64 = 60_000;
@@ -224,7 +224,7 @@ fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<LatL
 
 fn newest_event(events: &[Event]) -> Option<&'static str> {
     let newest = events.iter().max_by_key(|event| event.t_start_ms)?;
-    Some(words::event(newest.event_type))
+    Some(descriptions::event(newest.event_type))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::layout::{self, Frame, Icon, Notice, Section, ago, duration, icon, not
 use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
 use super::signed_in::SignedInRequest;
-use super::{guard, words};
+use super::{descriptions, guard};
 use counts::{DeliveryCounts, OverviewCounts, SessionCounts};
 
 /// The states in display order, the desired one first.
@@ -175,7 +175,7 @@ fn health(
 }
 
 fn cause_text(cause: Cause, count: usize) -> String {
-    let words = words::cause(cause).0;
+    let words = descriptions::cause(cause).0;
     let mut letters = words.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string());
     format!(

@@ -30,7 +30,7 @@ use super::layout::{
 use super::list_query::{CURSOR, ListQuery};
 use super::route::ROOT;
 use super::signed_in::SignedInRequest;
-use super::{guard, words};
+use super::{descriptions, guard};
 pub(super) use outcome::reason;
 
 /// The number of rows per page.
@@ -117,7 +117,7 @@ impl OutcomeFilter {
 
     fn label(self) -> &'static str {
         match self {
-            Self::Code(code) => words::reason_label(code),
+            Self::Code(code) => descriptions::reason_label(code),
             Self::Suspicious => "Suspicious behaviour",
             Self::NotScored => "Could not be scored",
         }

@@ -33,8 +33,8 @@ pub use machine::{EndpointMachine, Policy};
 
 use std::net::IpAddr;
 
+use porchlight_schema::added_field;
 use porchlight_schema::ids::{MessageId, SessionId};
-use porchlight_schema::later;
 #[cfg(doc)]
 use porchlight_schema::limits::HELD_MS_MAX;
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DELIVERY_ATTEMPTS_MAX};
@@ -213,7 +213,7 @@ pub struct AttemptResult {
     /// The beginning of the response body.
     pub response: Option<String>,
     /// Further details of the attempt.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub details: AttemptDetails,
 }
 

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use porchlight_core::webhook::{
     AttemptResult, Cause, Change, Lane, Listing, ManualRetry, Queued, State,
 };
+use porchlight_schema::added_field;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
-use porchlight_schema::later;
 #[cfg(doc)]
 use porchlight_schema::limits::SECRETS_REMEMBERED_MAX;
 use porchlight_schema::message::MessageEvent;
@@ -60,11 +60,11 @@ pub struct Endpoint {
     pub previous: Option<PreviousSecret>,
     /// The time at which the customer paused the webhook; `None` while it is enabled, and in rows
     /// of the first release.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub paused_at: Option<TimestampMs>,
     /// The remembered answers that showed a secret, each with its `Idempotency-Key`, oldest first;
     /// at most [`SECRETS_REMEMBERED_MAX`].
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub remembered: Vec<RememberedSecret>,
 }
 

@@ -1,9 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod audit;
-mod contained;
+mod document_form;
 mod journal;
 pub mod messages;
+mod panic_as_error;
 pub mod privacy;
 pub mod registry;
 mod rounds;
@@ -12,7 +13,6 @@ pub mod service;
 pub mod session;
 mod shards;
 pub mod shares;
-mod stored;
 pub mod timers;
 pub mod turns;
 pub mod webhook;

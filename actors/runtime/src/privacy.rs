@@ -17,8 +17,8 @@ use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::sync::Mutex;
 
+use crate::document_form::encode;
 use crate::rounds::Rounds;
-use crate::stored::encode;
 use changes::Stored;
 
 /// The first byte of the key of a mark.

@@ -16,7 +16,7 @@ use super::super::layout::{
 };
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
-use super::super::{guard, words};
+use super::super::{descriptions, guard};
 use super::{curl, failure_notice};
 
 /// The time after a retry request during which the page polls for the result: an attempt and its
@@ -139,7 +139,7 @@ fn facts(
         DeliveryStatus::Pending | DeliveryStatus::Retrying
     );
     html! {
-        p { (words::status(detail.status)) }
+        p { (descriptions::status(detail.status)) }
         dl.facts {
             dt { "Delivery" } dd.mono { (row.queued.id) }
             dt { "Session" } dd.mono { a href={ (ROOT) "/sessions/" (row.queued.session_id) } { (row.queued.session_id) } }

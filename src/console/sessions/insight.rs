@@ -5,8 +5,8 @@ use porchlight_ports::SessionRow;
 use porchlight_schema::insight::{InsightRecord, Score};
 use porchlight_schema::session::{EndReason, Pod, PodType, SessionType};
 
+use super::super::descriptions;
 use super::super::layout::{self, Frame, Notice, notice, time};
-use super::super::words;
 use super::outcome::reason;
 
 /// Renders the outcome in words.
@@ -21,8 +21,8 @@ pub(super) fn verdict(record: &InsightRecord) -> Markup {
     let codes = &score.reason_codes;
     html! {
         div.verdict {
-            p.says { @if let Some(&first) = codes.first() { (words::reason(first)) } @else { "Scored" } "." }
-            @if codes.len() > 1 { ul.codes { @for &code in codes.iter().skip(1) { li { (reason(code)) span { (words::reason(code)) } } } } }
+            p.says { @if let Some(&first) = codes.first() { (descriptions::reason(first)) } @else { "Scored" } "." }
+            @if codes.len() > 1 { ul.codes { @for &code in codes.iter().skip(1) { li { (reason(code)) span { (descriptions::reason(code)) } } } } }
             @if score.summary.suspicious_behavior {
                 (notice(Notice::Bad, "Several signals suggest that the data or the delivery claim is false. Read the evidence before you act on it."))
             }

@@ -10,7 +10,7 @@ use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::sample::Location;
 use porchlight_schema::session::{Address, Point};
 
-use super::super::words;
+use super::super::descriptions;
 use super::trace::Trace;
 
 /// The width of the drawing, in its own units.
@@ -347,7 +347,7 @@ fn legend(content: &MapContent<'_>) -> Markup {
     let occurs = |kind: &EventType| content.events.iter().any(|event| event.event_type == *kind);
     html! {
         ul.legend {
-            @for kind in kinds.into_iter().filter(occurs) { li { span class={ "swatch " (class(Some(kind))) } {} (words::event(kind)) } }
+            @for kind in kinds.into_iter().filter(occurs) { li { span class={ "swatch " (class(Some(kind))) } {} (descriptions::event(kind)) } }
             li { span.swatch.pin {} "Address and its accuracy radius" }
             @if drop_off_fixes(content).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if content.drop_off.is_some() { li { "No positions during the drop-off" } }
             @if content.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }

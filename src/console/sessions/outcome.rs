@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use porchlight_ports::{SessionOutcome, SessionRow};
 use porchlight_schema::insight::ReasonCode;
 
+use super::super::descriptions;
 use super::super::layout::{Icon, icon};
-use super::super::words;
 
 /// Renders the state of a session, or its outcome.
 pub(super) fn chip(row: &SessionRow, outcome: Option<&SessionOutcome>) -> Markup {
@@ -40,5 +40,5 @@ pub(crate) fn reason(code: ReasonCode) -> Markup {
         | ReasonCode::SessionTimeout
         | ReasonCode::TelemetryStreamInterrupted => ("dim", Icon::Minus),
     };
-    html! { span class={ "state " (class) } title=(code.as_str()) { (icon(glyph)) (words::reason_label(code)) } }
+    html! { span class={ "state " (class) } title=(code.as_str()) { (icon(glyph)) (descriptions::reason_label(code)) } }
 }

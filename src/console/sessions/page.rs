@@ -16,7 +16,7 @@ use super::super::layout::{Frame, Notice, Section, counted, duration, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::super::state::Console;
-use super::super::{audit, deliveries, guard, street_map, words};
+use super::super::{audit, deliveries, descriptions, guard, street_map};
 use super::map::{MapContent, maps};
 use super::trace::Trace;
 use super::{hold, insight, live, scores, series, street, timeline, trace};
@@ -208,7 +208,7 @@ fn dropped_samples(dropped: DroppedSamples) -> String {
 fn live_summary(row: &SessionRow, content: &PageContent) -> Markup {
     html! {
         div.verdict {
-            p.says { @if row.end.is_some() { "The session has ended and is being scored." } @else if let Some(event) = current(&content.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "The session is in progress." } }
+            p.says { @if row.end.is_some() { "The session has ended and is being scored." } @else if let Some(event) = current(&content.events) { (descriptions::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "The session is in progress." } }
             p.faint { "This page updates automatically." }
             @if let Some(age_sec) = content.age_sec { (notice(Notice::Note, &stale_notice(age_sec))) }
         }
@@ -241,7 +241,7 @@ fn event_table(events: &[Event], length_ms: u32, has_map: bool) -> Markup {
                     caption.hidden { "Events in order of their start" }
                     thead { tr { th scope="col" { "Event" } th scope="col" { "From" } th scope="col" { "To" } th.num scope="col" { "Confidence" } th.opt scope="col" { "Detail" } } }
                     tbody { @for event in events.iter().take(EVENTS_SHOWN_MAX) { tr {
-                        td { @if has_map { button.plain type="button" data-span={ (event.t_start_ms / 1_000) "," (timeline::end_ms(event, length_ms) / 1_000) } title="Highlight on the map" { (words::event(event.event_type)) } } @else { (words::event(event.event_type)) } }
+                        td { @if has_map { button.plain type="button" data-span={ (event.t_start_ms / 1_000) "," (timeline::end_ms(event, length_ms) / 1_000) } title="Highlight on the map" { (descriptions::event(event.event_type)) } } @else { (descriptions::event(event.event_type)) } }
                         td { (timeline::stamp(event.t_start_ms)) }
                         td { @match event.t_end_ms { Some(end_ms) => (timeline::stamp(end_ms)), None => (if event.is_open() { "ongoing" } else { "–" }) } }
                         td.num { (format!("{:.0} %", event.confidence.as_probability() * 100.0)) }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use porchlight_core::score::explanation::NO_EXPLANATION;
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
-use super::super::words;
+use super::super::descriptions;
 use super::timeline::stamp;
 
 /// The subjects of evidence: the name in the insight and the label here.
@@ -157,7 +157,7 @@ fn tile(one: &DisplayedScore, has_evidence: bool) -> Markup {
 
 /// Renders all evidence by subject, the outcome first.
 pub(super) fn evidence(score: &Score) -> Markup {
-    let codes = ReasonCode::ALL.map(|code| (code.as_str(), words::reason_label(code), None));
+    let codes = ReasonCode::ALL.map(|code| (code.as_str(), descriptions::reason_label(code), None));
     let scores = displayed_scores(score);
     let scores = scores
         .into_iter()

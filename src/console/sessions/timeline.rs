@@ -7,7 +7,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
-use super::super::words;
+use super::super::descriptions;
 use super::map::class;
 use super::series::Series;
 use super::trace::Trace;
@@ -93,7 +93,7 @@ pub(super) fn describe(event: &Event) -> String {
         format!(", {detail}")
     };
     let confidence = event.confidence.as_probability() * 100.0;
-    let name = words::event(event.event_type);
+    let name = descriptions::event(event.event_type);
     format!(
         "{name} {}{until}{detail}, {confidence:.0} % confidence",
         stamp(event.t_start_ms)
@@ -138,7 +138,7 @@ fn movement(events: &[Event], length_ms: u32) -> Markup {
             @for event in movement() {
                 @let width_ms = end_ms(event, length_ms) - event.t_start_ms;
                 rect class={ "event " (class(Some(event.event_type))) } x=(share(event.t_start_ms, length_ms)) width=(share(width_ms, length_ms)) height="26" { title { (describe(event)) } }
-                @if width_ms > length_ms / 13 { text.on.roomy[width_ms < length_ms / 4] x=(share(event.t_start_ms, length_ms)) dx="6" y="17" { (words::event(event.event_type)) } }
+                @if width_ms > length_ms / 13 { text.on.roomy[width_ms < length_ms / 4] x=(share(event.t_start_ms, length_ms)) dx="6" y="17" { (descriptions::event(event.event_type)) } }
             }
         } }
     }
@@ -206,7 +206,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
                     } @else {
                         rect class={ "noted " (class) } x=(share(span.0, length_ms)) y=(y + 12) width=(share(span.1 - span.0, length_ms)) height="4" rx="2" { title { (describe(event)) } }
                     }
-                    (text(span.0, length_ms, if span.0 == span.1 { y + 12 } else { y + 9 }, if span.0 == span.1 { 8 } else { 0 }, words::event(event.event_type)))
+                    (text(span.0, length_ms, if span.0 == span.1 { y + 12 } else { y + 9 }, if span.0 == span.1 { 8 } else { 0 }, descriptions::event(event.event_type)))
                 }
             } }
         }

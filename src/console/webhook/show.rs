@@ -7,9 +7,9 @@ use porchlight_ports::ends_soon;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
+use super::super::descriptions;
 use super::super::layout::{self, Frame, Icon, Notice, copy, duration, icon, notice, time};
 use super::super::route::ROOT;
-use super::super::words;
 use super::Feedback;
 
 /// The overlaps to choose from: seconds and label.
@@ -153,8 +153,8 @@ fn sample_sent(event: MessageEvent, tested: &Tested) -> Markup {
             @match answer.cause {
                 None => (notice(Notice::Good, &format!("Your endpoint accepted it: status {} after {} ms.", answer.status_code.unwrap_or_default(), answer.duration_ms))),
                 Some(cause) => {
-                    (notice(Notice::Bad, &failure(words::cause(cause).0, answer.status_code, answer.duration_ms)))
-                    p { (words::cause(cause).1) }
+                    (notice(Notice::Bad, &failure(descriptions::cause(cause).0, answer.status_code, answer.duration_ms)))
+                    p { (descriptions::cause(cause).1) }
                 }
             }
             h3 { "Request" }

@@ -26,7 +26,7 @@ pub struct Mark {
     /// Whether the subject's sessions are frozen.
     #[serde(default)]
     pub restricted: bool,
-    /// Whether the subject is barred from starting sessions.
+    /// Whether the subject is prevented from starting sessions.
     #[serde(default)]
     pub suppressed: bool,
     /// The latest time up to which a running erasure removes the subject's sessions, by time of

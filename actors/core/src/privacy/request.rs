@@ -63,7 +63,7 @@ pub struct PrivacyRequest {
     pub request_type: RequestType,
     /// The subject of the request.
     pub subject: RecordedSubject,
-    /// Whether the subject is barred from starting sessions from now on.
+    /// Whether the subject is prevented from starting sessions from now on.
     pub suppress: bool,
     /// The caller's reason. It is removed when the request has ended, because it may name a person.
     pub reason: Option<String>,
@@ -106,7 +106,7 @@ pub struct Begin {
     pub request_type: RequestType,
     /// The subject of the request.
     pub subject: Subject,
-    /// Whether the subject is barred from starting sessions from now on.
+    /// Whether the subject is prevented from starting sessions from now on.
     pub suppress: bool,
     /// The caller's reason.
     pub reason: Option<String>,

@@ -13,8 +13,8 @@ mod claim;
 mod doppler;
 mod kinematics;
 mod noise;
+mod path_turns;
 mod strides;
-mod turns;
 mod vibration;
 
 use porchlight_schema::sample::SystemName;
@@ -123,7 +123,7 @@ pub(super) fn score(
     signals.extend(integrity_signal(ctx));
     signals.extend(kinematics::signals(ctx));
     signals.extend(body::signals(ctx));
-    signals.extend(turns::signal(ctx));
+    signals.extend(path_turns::signal(ctx));
     signals.extend(clock_signal(ctx));
     signals.extend(copied_trace_signal(ctx));
     signals.extend(claim::signals(ctx, findings));

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::Message;
 use super::chain::Chains;
-use crate::contained::contained;
+use crate::panic_as_error::panic_as_error;
 
 /// A line and its room in the tenant's share, which is free again when the line is committed.
 type HeldLine = (Line, OwnedSemaphorePermit);
@@ -177,6 +177,6 @@ impl Writer {
 /// Appends a group of lines once. A panic keeps the lines for a retry.
 async fn commit(chains: Arc<Chains>, tenant: Tenant, lines: Vec<HeldLine>) -> Ended {
     let (lines, rooms): (Vec<Line>, Vec<_>) = lines.into_iter().unzip();
-    let appended = contained(chains.try_append(tenant, &lines)).await;
+    let appended = panic_as_error(chains.try_append(tenant, &lines)).await;
     (tenant, lines.into_iter().zip(rooms).collect(), appended)
 }

@@ -10,8 +10,8 @@ use porchlight_ports::{Documents, StoreResult};
 use porchlight_schema::session::Tenant;
 
 use super::{collection, tenant_key};
+use crate::document_form::document_or_empty;
 use crate::rounds::Rounds;
-use crate::stored::document_or_empty;
 
 /// The key of the document that counts changes of marks.
 const COUNT_KEY: [u8; 1] = [0];

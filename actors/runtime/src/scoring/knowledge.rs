@@ -18,7 +18,7 @@ use porchlight_observe::Fact;
 use porchlight_ports::{Store, StoreError, StoreResult};
 
 use super::row_locks::{RowKey, RowLocks};
-use crate::stored::encode;
+use crate::document_form::encode;
 
 /// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {

@@ -122,7 +122,7 @@ impl Service {
         self.access(&row.start) == SessionAccess::Open
     }
 
-    /// Returns whether a courier is barred from starting sessions.
+    /// Returns whether a courier is prevented from starting sessions.
     #[must_use]
     pub fn is_suppressed(&self, tenant: Tenant, external_rider_id: &str) -> bool {
         if !self.privacy.marks.has_any(tenant) {

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     AttachPodError, IngestError, Service, StartCommand, StartError, StopCommand, StopError,
 };
+use crate::document_form;
 use crate::registry::AdmitError;
-use crate::stored;
 use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreResult};
 
 /// The maximum number of times a push is planned because another push of its recorder was
@@ -341,5 +341,5 @@ pub(super) fn tenant_of(row: &RecorderRow) -> Option<Tenant> {
 }
 
 fn encode(order: &RecorderOrder, state: &RecorderState) -> StoreResult<Vec<u8>> {
-    stored::encode(&Stored { order, state })
+    document_form::encode(&Stored { order, state })
 }

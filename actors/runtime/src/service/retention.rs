@@ -21,9 +21,9 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use crate::document_form::{document_or_empty, encode};
 use crate::privacy::tenant_key;
 use crate::rounds::Rounds;
-use crate::stored::{document_or_empty, encode};
 
 /// The number of policies read per query.
 const POLICIES_AT_ONCE: usize = 500;

@@ -7,10 +7,10 @@
 //! reused, so a batch allocates only its packed form.
 
 mod digits;
+mod eight_bytes;
 mod keys;
 mod layouts;
 mod scanner;
-mod words;
 
 use std::borrow::Cow;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_ports::{Covered, MessageBody, PodRow, StoreError, StoreResult};
+use porchlight_schema::added_field;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
-use porchlight_schema::later;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
@@ -75,7 +75,7 @@ pub(in crate::cql) struct State {
     /// The tag of the last change, by which it is recognised.
     pub(in crate::cql) change: [u8; 16],
     /// The time of the last change; `None` in rows of earlier releases.
-    #[serde(deserialize_with = "later::or_default")]
+    #[serde(deserialize_with = "added_field::or_default")]
     pub(in crate::cql) changed_at: Option<TimestampMs>,
 }
 

@@ -266,7 +266,7 @@ crate::parameters::table! {
     }
 
     /// Parameters of `score/fraud/turns.rs`.
-    pub(crate) mod turns {
+    pub(crate) mod path_turns {
         /// Only fixes with at most this accuracy show a course.
         ACCURACY_M: f32 = 15.0;
         /// The time on either side of a corner over which the course is taken.

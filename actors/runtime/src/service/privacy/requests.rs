@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 
 use super::super::Service;
 use super::{erase, measure};
+use crate::document_form::encode;
 use crate::privacy::tenant_key;
 use crate::rounds::Rounds;
-use crate::stored::encode;
 
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct NewRequest {
     pub request_type: RequestType,
     /// The subject of the request.
     pub subject: Subject,
-    /// Whether the subject is barred from starting sessions from now on.
+    /// Whether the subject is prevented from starting sessions from now on.
     pub suppress: bool,
     /// The caller's reason.
     pub reason: Option<String>,

@@ -16,7 +16,7 @@ use super::super::Service;
 use super::super::retention::DEFAULT_BOUNDS;
 use super::perform::{OwnedRequest, Performed};
 use super::{SignReceipt, measure, requests};
-use crate::contained::contained;
+use crate::panic_as_error::panic_as_error;
 
 /// The number of open requests listed per query.
 const OPEN_AT_ONCE: usize = 500;
@@ -80,7 +80,7 @@ impl Service {
     async fn keep_marks_fresh(self) {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
-            if let Err(error) = contained(self.refresh_marks(&mut seen_reads)).await {
+            if let Err(error) = panic_as_error(self.refresh_marks(&mut seen_reads)).await {
                 tracing::warn!(error = chain(&error), "the privacy marks cannot be read");
             }
             tokio::time::sleep(Duration::from_millis(PRIVACY_MARKS_REFRESH_MS)).await;
@@ -104,7 +104,7 @@ impl Service {
             measure: Instant::now(),
         };
         while !self.is_draining() {
-            let round = contained(async { Ok(self.run_due(&mut due).await) });
+            let round = panic_as_error(async { Ok(self.run_due(&mut due).await) });
             let pause = round.await.unwrap_or_else(|error| {
                 tracing::error!(
                     error = chain(&error),
@@ -120,7 +120,7 @@ impl Service {
     /// Lists and begins the requests that are due. Returns the time until the next ones are.
     async fn run_due(&self, due: &mut DueAt) -> Duration {
         if self.privacy.take_submitted() || due.scan <= Instant::now() {
-            if let Err(error) = contained(self.scan_open_requests()).await {
+            if let Err(error) = panic_as_error(self.scan_open_requests()).await {
                 tracing::warn!(error = chain(&error), "the privacy requests cannot be read");
             }
             due.scan = Instant::now() + SCAN_EVERY;
@@ -235,7 +235,7 @@ impl Service {
                     key,
                     generation,
                 };
-                contained(request.perform()).await
+                panic_as_error(request.perform()).await
             }
             None => Ok(Performed::Stopped),
         };

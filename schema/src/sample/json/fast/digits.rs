@@ -1,6 +1,6 @@
 //! Parses digits in groups of eight, by arithmetic on one register.
 
-use super::words::EACH;
+use super::eight_bytes::EACH;
 
 /// Parses the digits from a position on; returns their value combined with `so_far`, and the end.
 /// More than 19 digits overflow.

@@ -1,7 +1,7 @@
 //! Scans JSON (RFC 8259) as machines write it.
 
 use super::digits::{Short, run_of_digits};
-use super::words::plain_length;
+use super::eight_bytes::plain_length;
 
 /// Reads JSON as machines write it, in one pass and without allocating. At the first irregularity
 /// (an escape, an unexpected nested value, invalid JSON) a method returns `None`; the caller then

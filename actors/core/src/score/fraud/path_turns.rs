@@ -4,7 +4,7 @@
 
 use super::{Group, Signal, body};
 use crate::score::evidence_log::EvidenceText;
-use crate::score::parameters::fraud::turns::{
+use crate::score::parameters::fraud::path_turns::{
     ACCURACY_M, ALIVE_RAD, CORNER_RAD, CORNERS, CORNERS_MANY, FELT_RAD, HEARD_SHARE, LATE_MS,
     LEG_M_MIN, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_NO_SPEED, PIECE_MS, STREET_M, STREET_SIGMAS,
     TURNED_SHARE, WAYS_MIN,

@@ -71,13 +71,13 @@ impl Visitor<'_> for WholeNumber {
 }
 
 /// Reads `true` or `false`, also as a text in letters of either case, because variables are texts.
-pub(super) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    from.deserialize_any(Truth)
+pub(super) fn boolean<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    from.deserialize_any(Boolean)
 }
 
-struct Truth;
+struct Boolean;
 
-impl Visitor<'_> for Truth {
+impl Visitor<'_> for Boolean {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

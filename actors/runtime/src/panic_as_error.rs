@@ -12,7 +12,9 @@ struct Panicked;
 
 /// Turns a panic of `work` into an error, so that it ends no loop, no turn of a request and no
 /// other work of a task.
-pub(crate) async fn contained<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+pub(crate) async fn panic_as_error<T>(
+    work: impl Future<Output = StoreResult<T>>,
+) -> StoreResult<T> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
     done.unwrap_or_else(|_panic| Err(StoreError::unavailable(Panicked)))
 }
@@ -23,8 +25,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        let failed: StoreResult<()> = contained(async { panic!("the work panics") }).await;
+        let failed: StoreResult<()> = panic_as_error(async { panic!("the work panics") }).await;
         assert!(matches!(failed, Err(StoreError::Unavailable(_))));
-        assert_eq!(contained(async { Ok(5) }).await.unwrap(), 5);
+        assert_eq!(panic_as_error(async { Ok(5) }).await.unwrap(), 5);
     }
 }
