@@ -40,7 +40,8 @@ use height::HeightTrack;
 use motion::{Gait, MotionState};
 use movement::MovementDetector;
 
-/// A second as all detectors see it: the window, and values derived from it once.
+/// The input of all detectors for one second: the window, and the values that are computed from it
+/// once.
 #[derive(Debug, Clone, Copy)]
 struct Observation<'a> {
     window: &'a Window,
@@ -51,7 +52,7 @@ struct Observation<'a> {
     fix_age_ms: Option<u32>,
 }
 
-/// A family of detectors, fed second by second. Its memory is bounded.
+/// A family of detectors that processes one second after another. Its memory is bounded.
 trait Detector {
     /// Processes the next second.
     fn observe(
@@ -102,7 +103,8 @@ impl Detection {
                 .last_fix_ms
                 .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
         };
-        // The detectors of places need the movement track's open event.
+        // The detectors of gates and retraced paths read the open events of the others, so they run
+        // last.
         self.gps.observe(context, &observation, log);
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);

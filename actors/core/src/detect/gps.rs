@@ -16,7 +16,7 @@ use crate::event_log::EventLog;
 use crate::window::{Fix, Window};
 use usual::UsualAccuracy;
 
-/// A run of consecutive fixes of little use.
+/// A run of consecutive degraded fixes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct PoorRun {
     since_ms: u32,
@@ -35,7 +35,7 @@ struct PoorRun {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: UsualAccuracy,
-    /// Whether a good fix was seen: phones begin with stale and wild ones.
+    /// Whether a good fix has arrived: the first fixes of a phone are often stale or far off.
     is_known: bool,
     /// The time of the first useful fix since the last silence.
     first_useful_ms: Option<u32>,
@@ -46,8 +46,8 @@ pub(super) struct GpsDetector {
     /// The time since `since_ms` for which samples arrived, milliseconds.
     alive_ms: u32,
     last_sample_ms: Option<u32>,
-    /// Whether the stream resumes after a silence, with a useful fix before it. A position not lost
-    /// before can be lost from now on.
+    /// Whether the stream resumes after a silence that a useful fix preceded. A loss can then begin
+    /// with the first sample.
     is_resuming: bool,
     is_lost: bool,
     poor: Option<PoorRun>,
