@@ -85,7 +85,7 @@ impl Fingerprint {
     }
 
     /// Returns the keys under which a store keeps the fingerprint. They are fewer than
-    /// [`Fingerprint::keys`], which also find what earlier versions stored.
+    /// [`Fingerprint::keys`], which also find the rows that earlier versions stored.
     #[must_use]
     pub fn stored_keys(&self) -> Vec<u64> {
         self.chosen_keys(POSITION_KEYS_STORED, CHANNEL_KEYS_STORED)

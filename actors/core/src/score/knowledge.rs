@@ -2,8 +2,8 @@
 //! went there.
 //!
 //! A place remembers only its last confirmed sessions. The learned value is the weighted median of
-//! their observations: a single session, however wrong, moves it at most to a neighbouring
-//! observation; weights halve in half a year, and one courier counts for less than half of all.
+//! their observations, so a single session, however wrong, moves it at most to a neighbouring
+//! observation. Weights halve in half a year, and one courier counts for less than half of all.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenant};
@@ -230,9 +230,9 @@ impl PlaceKnowledge {
             .collect()
     }
 
-    /// Returns floor, height and weight. The first trusted session counts already, since its weight
-    /// shows how little it is. A session whose entrance and drop-off lie elsewhere was in another
-    /// building.
+    /// Returns floor, height and weight. Even a single trusted session counts, because the weight
+    /// shows how little evidence it is. A session whose entrance and drop-off lie elsewhere was in
+    /// another building.
     fn floor_heights(&self, frame: LocalFrame, weights: &[f64]) -> Vec<(i16, f32, f32)> {
         let is_elsewhere = |facts: &PlaceFacts| {
             let points = [facts.entrance, facts.drop_off];

@@ -223,7 +223,7 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Estimates the phone's position in `from_ms..=to_ms`: from the fixes of that time, and from
-    /// good ones before and after it with the way walked between.
+    /// good ones before and after it with the distance walked in between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let mut inside = mean_of_each(self.aged_fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         if self.is_indoors(from_ms, to_ms)

@@ -80,8 +80,8 @@ crate::parameters::table! {
         /// Judgement: less, because a cart, a scooter and a step counter in power-save mode do it
         /// too.
         GPS_WALKS_UNCOUNTED: f64 = 2.5;
-        /// The position walks and no gait is felt, by a phone without a step counter. Judgement:
-        /// less, for the same reasons.
+        /// The position walks and a phone without a step counter measures no gait. Judgement: less,
+        /// for the same reasons.
         GPS_WALKS_UNFELT: f64 = 2.5;
         /// The position turns corners and the phone does not turn. Judgement: the only known
         /// genuine cause is a broken gyroscope.
@@ -236,7 +236,7 @@ crate::parameters::table! {
         ELEVATOR: f64 = -1.5;
         /// A stay with fewer points than this is not at a door.
         POINTS_MIN: f64 = 1.5;
-        /// The stay is longer than that, and at most ten minutes long.
+        /// The stay is longer than 120 s, and at most ten minutes long.
         LONG: f64 = 0.5;
     }
 

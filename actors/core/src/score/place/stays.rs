@@ -93,9 +93,8 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
     stays
 }
 
-/// Adds two kinds of stays: one that only the height shows, if no stop was detected at that time;
-/// and a short rest where the courier turned round upstairs, if the courier stayed nowhere else
-/// there.
+/// Adds two kinds of stays: a stay that only the height shows, if no stop was detected at that
+/// time, and a short rest at a turn upstairs, if the courier stayed nowhere else there.
 fn add_upstairs(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
     for &foot in &ctx.foot_periods {
         let is_there = |stay: &Stay| {
@@ -321,8 +320,9 @@ fn is_turning_point(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool
         && goes_back(ctx, foot, None, stay)
 }
 
-/// Returns whether a stay that ends in a ride is only the wait for it: either no ride precedes it,
-/// so the ride leads to the door, or another stay since the previous ride was the one at the door.
+/// Returns whether a stay that ends in a ride is only the wait for that ride. Either no ride
+/// precedes the stay, so the ride leads to the door, or another stay since the previous ride was
+/// the one at the door.
 fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = ctx
         .events(EventType::Elevator)
