@@ -14,7 +14,7 @@
 //!
 //! Sources: the rise by a square root is from the gradient limiters of Envoy (adaptive concurrency)
 //! and Netflix (concurrency-limits); the rule that only a standing queue is too long is from CoDel
-//! (RFC 8289). Their own measures do not fit: a gradient of delays mistakes the batching of group
+//! (RFC 8289). Their own measures do not fit. A gradient of delays mistakes the batching of group
 //! commits for a queue, and the minimum delay of an interval is that of the batch that joined its
 //! group last.
 

@@ -8,9 +8,9 @@
 //!
 //! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts
 //!   until [`LEASE_MS`] after the *start* of its last successful heartbeat. An observer declares a
-//!   member dead when its own clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference
-//!   of 1.2 s allows clock rates that differ by a fifth: one clock may be slewed by a tenth to one
-//!   side, and the other to the other side.
+//!   member dead when it has seen no new heartbeat for [`DEAD_AFTER_MS`] of its own clock. The
+//!   difference of 1.2 s allows clock rates that differ by a fifth: one clock may be slewed by a
+//!   tenth to one side, and the other to the other side.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
@@ -264,8 +264,8 @@ pub enum Input {
     Owner(Shard, Option<OwnerRow>),
     /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),
-    /// The owners in memory may be out of date: another node has released shards, or a
-    /// notification found no owner or the wrong one.
+    /// The owners in memory may be out of date: another node has released shards, or a notification
+    /// was sent to no owner or to the wrong one.
     OwnersOutdated,
     /// The process is about to end: release everything.
     Leave,

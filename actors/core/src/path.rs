@@ -258,7 +258,7 @@ fn heights(ctx: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
     }
 }
 
-/// Fixes that are accurate enough, or all if none is.
+/// Returns the fixes that are accurate enough, or all fixes if none is.
 fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     let good = fixes
         .iter()
@@ -343,7 +343,7 @@ impl BadReception {
         item_at(&self.0, t_ms, |span| *span).is_some()
     }
 
-    /// Returns whether the way between two fixes is unknown.
+    /// Returns whether the path between two fixes is unknown.
     fn hides(&self, from_ms: u32, to_ms: u32) -> bool {
         let apart_ms = to_ms - from_ms;
         apart_ms > GAP_MS || apart_ms > UNSEEN_MS && self.is_at(from_ms + apart_ms / 2)

@@ -1,6 +1,6 @@
-//! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
-//! limited number of times; then the batch at fault is quarantined. Computations over a session's
-//! whole journal leave out such batches. The shell performs these actions.
+//! Decides the recovery of an actor that has panicked. The actor is rebuilt from the store after a
+//! pause, a limited number of times; then the batch at fault is quarantined. Computations over a
+//! session's whole journal leave out such batches. The shell performs these actions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Budget {
         Verdict::Restart(BACK_OFF_FIRST * BACK_OFF_FACTOR.pow(self.panics - 1))
     }
 
-    /// Panics within the window so far.
+    /// Returns the number of panics within the window so far.
     #[must_use]
     pub fn panics(&self) -> u32 {
         self.panics

@@ -92,7 +92,8 @@ pub struct Window {
     pub fixes: [Option<Fix>; FIXES_PER_WINDOW],
     /// Mean pressure, hPa.
     pub pressure_hpa: Option<f32>,
-    /// Increase of the step counter; 0 if it reported no increase, none if it was silent.
+    /// Increase of the step counter; 0 if the counter reported no increase, `None` if it reported
+    /// nothing.
     pub steps: Option<u16>,
     /// Motion of the body.
     pub motion: Option<BodyMotion>,
@@ -112,8 +113,9 @@ pub struct Window {
     /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the
     /// window's start without one.
     pub last_sample_ms: u32,
-    /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:
-    /// the time of the last sample before it. Silent seconds have no windows.
+    /// The time of the last sample before a silence of at least
+    /// [`porchlight_schema::limits::GAP_MS`]; only the first window after the silence has it.
+    /// Silent seconds have no windows.
     pub silent_since_ms: Option<u32>,
 }
 

@@ -92,8 +92,9 @@ pub(super) struct GateDetector {
     /// Usable fixes some seconds apart, newest last.
     places: [Option<EarlierFix>; PLACES],
     accuracy_m: f32,
-    /// The time of the newest fix, and the usual time between two.
+    /// The time of the newest fix.
     fix_ms: Option<u32>,
+    /// The usual time between two fixes, milliseconds.
     interval_ms: f32,
     last_height_m: Option<f32>,
     /// The usual change of height from second to second, metres.

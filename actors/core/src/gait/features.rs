@@ -151,7 +151,8 @@ pub fn imu_features(
     [of(oldest, middle, newest), of(middle, newest, newest)]
 }
 
-/// Returns the sustained part: a gait lasts longer than a second, unlike a single jolt.
+/// Returns the lesser of a second's value and of the greater one beside it: a gait lasts longer
+/// than a second, unlike a single jolt.
 fn sustained(before: f32, own: f32, after: f32) -> f32 {
     own.min(before.max(after))
 }

@@ -41,8 +41,8 @@ pub struct Evidence {
 
 impl Evidence {
     /// Returns the evidence of a second with these log-odds, to which `further` evidence is added
-    /// before it is limited. So further evidence counts where the acceleration is unclear, and
-    /// changes nothing where it is clear.
+    /// before it is limited. Further evidence therefore counts where the acceleration is unclear,
+    /// and changes nothing where it is clear.
     #[must_use]
     pub fn of(&self, log_odds: f32, further: f32) -> f32 {
         (self.scale * (log_odds + self.shift) + further)

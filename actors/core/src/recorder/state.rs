@@ -75,8 +75,8 @@ pub struct RecordedSession {
 
 impl RecordedSession {
     /// Moves the session to its start by the service's clock if a reading at `at_ms` shows that
-    /// only the time of the first reading was wrong: it lies far before the session, and the
-    /// phone's clock is right.
+    /// only the time of the first reading was wrong. Such a reading lies far before the session,
+    /// and the phone's clock is right.
     fn correct_start(&mut self, at_ms: i64, now: TimestampMs) {
         let Some(began_at_ms) = self.began_at_ms else {
             return;

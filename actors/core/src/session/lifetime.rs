@@ -1,7 +1,7 @@
 //! Determines when a session ends without a stop (contract section 2).
 //!
 //! Silence is measured by a clock that does not jump, from the moment at which this process took
-//! the session on: neither a step of the wall clock nor an outage of the service ends a session
+//! the session on. So neither a step of the wall clock nor an outage of the service ends a session
 //! that is silent. Age counts from the session's creation by the wall clock, also through an
 //! outage; while a process has the session, it is measured by the clock that does not jump.
 

@@ -134,8 +134,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Adds the next batch, in order of `seq`. Returns whether it could be read to its end. As in
-    /// the live machine, unreadable data ends the batch but not the session; the batch then counts
-    /// as quarantined.
+    /// the live machine, data that cannot be decoded ends the batch but not the session; the batch
+    /// then counts as quarantined.
     pub fn batch(&mut self, seq: u32, batch: &PackedBatch) -> bool {
         self.pass(seq);
         let unknown_kind = &mut self.replayed.dropped.unknown_kind;

@@ -341,7 +341,7 @@ fn a_gate_a_few_steps_from_the_vehicle_is_found() {
     assert_eq!(
         gates.len(),
         1,
-        "neither the stay in the vehicle: {events:?}"
+        "the stay in the vehicle is not a gate: {events:?}"
     );
     assert!(is_near(&gates[0], 81, 121, 3), "{gates:?}");
 }

@@ -328,7 +328,7 @@ fn a_biased_accelerometer_shows_a_ride_without_a_barometer() {
         assert_eq!(
             (floors, direction, height_cm),
             (None, Direction::Up, None),
-            "it cannot be measured"
+            "the height cannot be measured"
         );
     }
 }
@@ -431,7 +431,7 @@ fn retracing_a_path_except_to_the_vehicle_is_backtracking() {
     };
     assert!(
         (35..=60).contains(&retraced_m),
-        "52 m were gone back: {retraced_m}"
+        "52 m were retraced: {retraced_m}"
     );
 
     let delivery = [

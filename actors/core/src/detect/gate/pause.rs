@@ -25,8 +25,9 @@ pub(super) struct Pause {
     pub(super) end_ms: Option<u32>,
     pub(super) accuracy_m: f32,
     pub(super) field_ut: Option<f32>,
-    /// The place from which the walk came; `place` is that of the pause.
+    /// The place from which the walk came.
     pub(super) from: Option<Place>,
+    /// The place of the pause.
     pub(super) place: Option<Place>,
     /// The number of fixes whose mean is `place`.
     pub(super) fixes: u8,

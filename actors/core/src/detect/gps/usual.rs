@@ -28,11 +28,13 @@ const fn edges_m() -> [f32; BINS] {
 pub(super) struct UsualAccuracy {
     #[serde(with = "counts")]
     counts: [u8; BINS],
-    /// The bin of the median; `below` and `all` count the fixes in lower bins and in all bins.
+    /// The bin of the median.
     bin: u8,
+    /// The number of fixes in the bins below `bin`.
     below: u16,
+    /// The number of fixes in all bins.
     all: u16,
-    /// The accuracies of the fixes in that bin.
+    /// The accuracies of the fixes in `bin`.
     in_bin: BinContent,
 }
 
