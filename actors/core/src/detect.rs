@@ -46,9 +46,9 @@ use movement::MovementDetector;
 struct Observation<'a> {
     window: &'a Window,
     gait: Gait,
-    /// Height above the session's reference, metres.
+    /// The height above the session's reference, metres.
     height_m: Option<f32>,
-    /// Time since the newest fix; `None` before the first.
+    /// The time since the newest fix, milliseconds; `None` before the first fix.
     fix_age_ms: Option<u32>,
 }
 

@@ -27,7 +27,7 @@ pub use features::{
 pub use model::{Evidence, GaitModels, Logistic};
 pub use weights::VERSION;
 
-/// One second of raw acceleration as the models see it.
+/// One second of raw acceleration, as the input of the models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaitSecond {
     /// The start of the second, milliseconds since the session's start.

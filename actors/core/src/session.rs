@@ -52,7 +52,7 @@ pub struct SessionMachine {
     timeline: Timeline,
     /// The next `seq` to apply.
     next_seq: u32,
-    /// Bit i: `next_seq + 1 + i` is in the journal.
+    /// A bit for each later `seq`: bit i is set if `next_seq + 1 + i` is in the journal.
     beyond: u64,
     /// The smallest known numbers in the journal beyond the range of `beyond`, ascending, at most
     /// [`GAP_SKIPPED_AFTER_BATCHES`]. That many alone decide about a gap, and the journal is read
@@ -68,7 +68,7 @@ pub struct SessionMachine {
     skipped: Vec<(u32, u32)>,
     /// The quarantined batches from `next_seq` on, ascending.
     quarantined: Vec<u32>,
-    /// Number of batches applied since the last snapshot.
+    /// The number of batches applied since the last snapshot.
     unsnapshotted: u32,
     /// The number of changes when [`SessionMachine::record_changes`] was last called.
     changes_recorded: u32,

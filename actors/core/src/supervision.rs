@@ -8,7 +8,8 @@ use std::time::Duration;
 use porchlight_schema::limits::{RESTART_WINDOW_MS, RESTARTS_MAX, SCORING_QUARANTINES_MAX};
 use porchlight_schema::time::TimestampMs;
 
-/// The first pause before a restart; each further one within the window is four times as long.
+/// The first pause before a restart; each further pause within the window is [`BACK_OFF_FACTOR`]
+/// times as long.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
 /// The factor by which each pause is longer than the previous one.
 const BACK_OFF_FACTOR: u32 = 4;

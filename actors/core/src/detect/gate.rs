@@ -89,7 +89,7 @@ pub(super) struct GateDetector {
     is_driving: bool,
     /// The time from which a pause is on foot; an earlier one began in the vehicle.
     walk_from_ms: u32,
-    /// Usable fixes some seconds apart, newest last.
+    /// The newest usable fixes, some seconds apart, newest last.
     places: [Option<EarlierFix>; PLACES],
     accuracy_m: f32,
     /// The time of the newest fix.

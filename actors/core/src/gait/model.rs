@@ -25,8 +25,9 @@ impl<const N: usize> Logistic<N> {
     }
 }
 
-/// How the log-odds of a second enter the decoder: neighbouring seconds share two thirds of their
-/// samples, so each carries less information than its log-odds, and no second decides alone.
+/// The conversion from the log-odds of a second to its evidence in the decoder. Neighbouring
+/// seconds share two thirds of their samples, so each carries less information than its log-odds,
+/// and no second decides alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// The factor on the model's log-odds.

@@ -95,7 +95,7 @@ pub enum Measurement {
     Mark(String),
 }
 
-/// One value measured by a phone.
+/// One measurement of a phone, with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// The time by the phone's wall clock, milliseconds since 1970.

@@ -23,7 +23,7 @@ pub(crate) struct Attempts {
     pub(crate) visits: u32,
     /// The start and end of the stay at the door with the parcel, if it was observed.
     pub(crate) door: Option<(u32, u32)>,
-    /// Time spent at the door within `door`, in milliseconds.
+    /// The time spent at the door within `door`, in milliseconds.
     pub(crate) at_door_ms: u32,
 }
 

@@ -63,7 +63,7 @@ pub fn recorded_together(
 /// stored with the session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// Measured heights of floors above the entrance in metres, one for each floor.
+    /// The measured heights of floors above the entrance in metres, one for each floor.
     pub floor_heights_m: Vec<(i16, f32)>,
     /// The weight of each of these heights, in fresh sessions; empty in data stored by earlier
     /// versions.
@@ -109,9 +109,10 @@ pub struct PlaceFacts {
     pub day: u32,
     /// The courier as a hash: it distinguishes couriers without identifying them.
     pub rider: u64,
-    /// Floor and height above the entrance in metres, if the floor was right by prior knowledge.
+    /// The floor and its height above the entrance in metres, if the floor was right by prior
+    /// knowledge.
     pub floor_height_m: Option<(i16, f32)>,
-    /// The place where the courier went in.
+    /// The place where the courier went in, and its accuracy in metres.
     pub entrance: Option<(Point, f32)>,
     /// The place of the drop-off, and its accuracy in metres.
     pub drop_off: Option<(Point, f32)>,

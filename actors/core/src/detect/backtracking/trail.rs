@@ -14,7 +14,7 @@ const LANES: usize = 8;
 /// The number of crumbs by which the capacity grows.
 const GROWTH: usize = 16;
 
-/// A point of the path that the courier left behind.
+/// A point of the path, with the time and the phone's own course there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Crumb {
     pub(super) t_ms: u32,

@@ -166,7 +166,7 @@ crate::parameters::table! {
         ONE_MOVE_MS: u32 = 5_000;
         /// The minimum number of outliers that errors of a receiver do not explain. Judgement.
         OUTLIERS: usize = 10;
-        /// Divisor of the number of fixes: the outliers must be at least one in this many.
+        /// The divisor of the number of fixes: at least one fix in this many must be an outlier.
         /// Judgement.
         OUTLIERS_PER_FIXES: usize = 10;
         /// The minimum number of fixes of constant altitude and accuracy.

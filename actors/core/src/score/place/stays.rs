@@ -30,7 +30,7 @@ pub(crate) struct Stay {
     pub(crate) from_ms: u32,
     pub(crate) to_ms: u32,
     pub(crate) estimate: Option<Estimate>,
-    /// Height above the first pressure, in metres.
+    /// The height above that of the session's first pressure, in metres.
     pub(crate) height_m: Option<f32>,
     /// The points for looking like the stay at the door.
     pub(crate) points: f64,

@@ -41,9 +41,9 @@ struct Part {
     up_m: f64,
     /// Steps in ten seconds.
     steps: u32,
-    /// Spread of the acceleration, m/s².
+    /// The spread of the acceleration, m/s².
     shake: f64,
-    /// Accuracy of the fixes in metres; `None`: the phone sends no fix.
+    /// The accuracy of the fixes in metres; `None` if the phone sends no fix.
     accuracy_m: Option<u32>,
 }
 
