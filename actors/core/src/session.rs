@@ -93,7 +93,8 @@ impl SessionMachine {
     }
 
     /// Processes a durable batch. Batches that were already applied, or that belong to a skipped
-    /// gap, change nothing; the latter count when the session is recomputed at its end.
+    /// gap, change nothing. Batches of a skipped gap count when the session is recomputed at its
+    /// end.
     pub fn receive(&mut self, context: &SessionContext, seq: u32, batch: &PackedBatch) -> Step {
         if seq < self.next_seq {
             return Step::Wait;

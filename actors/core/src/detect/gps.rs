@@ -27,11 +27,12 @@ struct PoorRun {
 
 /// A detector for the quality of the position.
 ///
-/// It settles the cases that the contract's rules leave open. A degradation is a run of useless
-/// fixes. It ends with the first useful fix, or where a loss begins. A loss begins with the last
-/// useful fix, or with the useless fix that follows immediately. During a degradation or loss
-/// nothing is restored. A fix that restores cannot degrade: after a degradation beyond 35 m, or a
-/// loss, fixes of 35 m are useful until the usual accuracy is back, however good that accuracy is.
+/// The detector settles the cases that the contract's rules leave open. A run of useless fixes is a
+/// degradation too. A degradation ends with the first fix that is not degraded, or where a loss
+/// begins. A loss begins with the last useful fix, or with the useless fix that follows
+/// immediately. During a degradation or loss nothing is restored. A fix that restores cannot
+/// degrade: after a degradation beyond 35 m, or a loss, fixes of 35 m are useful until the usual
+/// accuracy is back, however good that accuracy is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: UsualAccuracy,

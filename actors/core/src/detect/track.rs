@@ -1,7 +1,7 @@
 //! The arbiter of the movement track, which turns runs of states into events that never overlap.
 //!
-//! It holds one event and the later runs that are not decided. A run of another state ends the
-//! event once it is long enough to be an event itself and too long to belong to the preceding
+//! The arbiter holds one event and the later runs that are not decided. A run of another state ends
+//! the event once it is long enough to be an event itself and too long to belong to the preceding
 //! event. A halt in traffic belongs to the drive, a landing to the stairs, a stop at an
 //! intermediate floor to the ride, and a short pause to the walk.
 

@@ -266,8 +266,8 @@ impl RecorderState {
 
     /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
     /// `None` for a mark that belongs to no session, and for a reading after the sessions that one
-    /// push may open. A reading from before the first session, or
-    /// from between two, belongs to the session after it, which counts it as skipped.
+    /// push may open. A reading from before the first session, or from between two sessions,
+    /// belongs to the later session, which counts it as skipped.
     fn session_of(
         &mut self,
         reading: &Reading,

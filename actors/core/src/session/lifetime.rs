@@ -104,7 +104,7 @@ impl Lifetime {
 
     /// Returns the initial age of an existing session that a process adopts, in milliseconds.
     ///
-    /// This is the only use of the wall clock, which may be wrong. An age that is negative, or
+    /// This age is the only use of the wall clock, which may be wrong. An age that is negative, or
     /// beyond the maximum length by more than a week, is not trusted: the age counts from now on. A
     /// trusted age beyond the maximum length ends the session immediately. A phone that was offline
     /// during an outage loses nothing: its telemetry and its stop are accepted for 24 h after that

@@ -1,4 +1,4 @@
-//! Finds the stays on foot, and rates how much each looks like the one at the door.
+//! Finds the stays on foot, and rates how much each resembles a stay at the door.
 
 mod gate;
 mod marked;
@@ -32,7 +32,7 @@ pub(crate) struct Stay {
     pub(crate) estimate: Option<Estimate>,
     /// The height above that of the session's first pressure, in metres.
     pub(crate) height_m: Option<f32>,
-    /// The points for looking like the stay at the door.
+    /// The points for the resemblance to a stay at the door.
     pub(crate) points: f64,
     /// Whether a drop-off mark lies in or next to the stay.
     pub(crate) is_marked: bool,
@@ -363,7 +363,7 @@ fn ends_in_ride(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
     })
 }
 
-/// Returns the points of a stay for looking like the one at the door.
+/// Returns the points of a stay for its resemblance to a stay at the door.
 fn points_of(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     let mut sum = 0.0;
     if stay.is_marked {

@@ -352,9 +352,9 @@ fn a_manual_attempt_is_made_at_once_during_a_pause() {
         world.run_until(world.now.plus_ms(1_000));
     }
     assert_eq!(world.sent.len(), sent + 3);
-    let tried = [(State::Failed, 7), (State::Waiting, 1), (State::Waiting, 1)];
-    assert_eq!(states(&world), tried);
-    // Their next attempts by the schedule are held again.
+    let attempted = [(State::Failed, 7), (State::Waiting, 1), (State::Waiting, 1)];
+    assert_eq!(states(&world), attempted);
+    // The next scheduled attempts of these messages are held again.
     world.run_until(world.now.plus_ms(3_600_000));
     assert_eq!(world.sent.len(), sent + 3);
     assert_eq!(states(&world)[1], (State::Held, 1));
