@@ -315,7 +315,7 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // If positions leap farther than anybody runs, the path before the leap does not lead here,
+        // If positions jump farther than anybody runs, the path before the jump does not lead here,
         // so the trail begins again.
         let stride_sec = crumb.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0;
         if stride_m > GATE_VEHICLE_MPS * stride_sec {

@@ -132,7 +132,7 @@ impl GpsDetector {
         } else if self.since_ms == self.last_useful_ms && self.alive_ms < LOST_AFTER_MS {
             (self.since_ms, self.alive_ms) = (self.since_ms.map(|_| t_ms), 0);
         } else if let Some(since_ms) = self.since_ms {
-            // A phone that sends useless fixes is alive, however rarely they come.
+            // A phone that sends useless fixes is not silent, however rarely they come.
             self.alive_ms = self.alive_ms.max(t_ms.saturating_sub(since_ms));
         }
         let is_good = accuracy_m <= GOOD_ACCURACY_M;

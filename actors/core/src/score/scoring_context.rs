@@ -397,7 +397,7 @@ fn reported_ms(fixes: &[Fix]) -> Vec<u32> {
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
-/// under a roof, positions leap as if the phone drove.
+/// under a roof, positions jump as if the phone drove.
 fn timeline<'a>(input: &ScoreInput<'a>, windows: &[Window], end_ms: u32) -> Vec<&'a Event> {
     let bad: Vec<(u32, u32)> = input
         .events

@@ -207,7 +207,7 @@ fn a_fix_repeated_every_second_is_a_loss() {
         let place = all.partition_point(|owned| owned.sample().t_ms() <= second * 1_000);
         all.insert(place, Owned::Plain(Sample::Location(location)));
     }
-    // A repeated fix lags ever more, and does not show that the position is alive.
+    // A repeated fix lags ever more, and does not show that the position is known.
     let events = events_of(&context_at(0.0, 0.0), &all, 60);
     assert_eq!(count(&events, EventType::GpsLost), 1, "{events:?}");
 }

@@ -161,10 +161,10 @@ crate::parameters::table! {
         FIX_BASELINE_MS_MAX: u32 = 40_000;
         /// The speed that no delivery vehicle exceeds, m/s: 216 km/h.
         FIX_LEAP_MPS: f32 = 60.0;
-        /// The number of accuracies, of both fixes, by which a leap exceeds the distance at
+        /// The number of accuracies, of both fixes, by which a jump exceeds the distance at
         /// [`FIX_LEAP_MPS`].
         FIX_LEAP_ACCURACIES: f32 = 1.0;
-        /// The number of consecutive leaps after which the place is a different one.
+        /// The number of consecutive fixes that jump after which the phone is at another place.
         FIX_LEAPS_MAX: u8 = 4;
         /// The time within which a fix at the same place is the same fix by a second provider.
         FIX_AGAIN_MS: u32 = 500;

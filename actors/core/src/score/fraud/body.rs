@@ -190,7 +190,7 @@ fn rest(ctx: &ScoringContext<'_>, windows: &[Window]) -> (BodyRest, f32) {
 }
 
 /// Returns whether the phone has a step counter that reports only when it rises: it is declared, it
-/// has reported, and no event says that it was lost.
+/// has reported, and the phone has not reported its loss.
 fn counts_on_change(ctx: &ScoringContext<'_>) -> bool {
     let input = ctx.input;
     input.context.declares(Kind::Steps)

@@ -58,7 +58,7 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
+/// Returns whether a step counter works: it has reported, and the phone has not reported its loss.
 fn counts(ctx: &ScoringContext<'_>) -> bool {
     let mut windows = ctx.input.windows.iter();
     windows.any(|window| window.steps.is_some()) && !ctx.has_lost_sensor()

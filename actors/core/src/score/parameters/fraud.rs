@@ -292,7 +292,7 @@ crate::parameters::table! {
         TURNED_SHARE: f32 = 0.35;
         /// The least share of the examined seconds that have data.
         HEARD_SHARE: f32 = 0.9;
-        /// A gyroscope whose readings never differ by more than this is dead, radians per second.
+        /// A gyroscope whose readings never differ by more than this is broken, radians per second.
         ALIVE_RAD: f32 = 0.0005;
         /// The number of corners without a turn from which the signal counts.
         CORNERS: usize = 2;

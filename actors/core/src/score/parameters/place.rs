@@ -321,8 +321,8 @@ crate::parameters::table! {
         /// A stop with a drop-off mark is not in the vehicle if it is farther away than this (as
         /// `stays::REVERSAL_M`).
         MARKED_AWAY_M: f32 = 8.0;
-        /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do leaps of
-        /// positions.
+        /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do periods of
+        /// positions that jump.
         DOUBTFUL_DRIVE_MS: u32 = 30_000;
         /// The time of a doubtful drive per second of gait up to which the drive is dropped: half
         /// of its seconds have a gait.

@@ -52,7 +52,7 @@ crate::parameters::table! {
         /// Independent position errors for each fix on foot. None of 21 recordings with walks at
         /// one fix per second has them.
         WHITE_NOISE: f64 = 1.5;
-        /// Positions that leap back and forth independently while the reported speed is zero. None
+        /// Positions that jump back and forth independently while the reported speed is zero. None
         /// of 17 recordings with a rest does it.
         WHITE_NOISE_AT_REST: f64 = 2.5;
         /// Reported speed and change of place agree to 5 cm/s in half of the steps on foot. None of
