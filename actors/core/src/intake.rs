@@ -15,7 +15,7 @@
 //! latter). Intake does not wait for `activity`, `mark` and `system`, because phones send them on
 //! change. An activity or a mark takes effect 12 s late, because it must have arrived by then. Only
 //! scoring uses incidents; it reads them and the marks from the batches. Like every sample, they
-//! are a sign that the stream is alive, in a second that was not emitted before they arrived. That
+//! show that the stream continues, in a second that was not emitted before they arrived. That
 //! second depends on the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
 //! Seconds without a sample of any kind are emitted with `has_sample` false once a sample follows.

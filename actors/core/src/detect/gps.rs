@@ -31,8 +31,8 @@ struct PoorRun {
 /// degradation too. A degradation ends with the first fix that is not degraded, or where a loss
 /// begins. A loss begins with the last useful fix, or with the useless fix that follows
 /// immediately. During a degradation or loss nothing is restored. A fix that restores cannot
-/// degrade: after a degradation beyond 35 m, or a loss, fixes of 35 m are useful until the usual
-/// accuracy is back, however good that accuracy is.
+/// degrade: after a degradation beyond 35 m, or a loss, fixes of up to 35 m are not degraded until
+/// the usual accuracy is back, however good that accuracy is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: UsualAccuracy,
