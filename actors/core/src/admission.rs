@@ -14,7 +14,7 @@
 //!
 //! Sources: the rise by a square root is from the gradient limiters of Envoy (adaptive concurrency)
 //! and Netflix (concurrency-limits); the rule that only a standing queue is too long is from CoDel
-//! (RFC 8289). Their own measures do not fit: a gradient of delays mistakes the batching of group
+//! (RFC 8289). Their own measures do not fit. A gradient of delays mistakes the batching of group
 //! commits for a queue, and the minimum delay of an interval is that of the batch that joined its
 //! group last.
 
@@ -49,21 +49,21 @@ pub fn has_mailbox_room(waiting: u32, is_light: bool) -> bool {
 /// The target as a multiple of the shortest recent mean delay, if that exceeds
 /// [`INGEST_DELAY_US_TARGET`]: a slow disk is not an overloaded one.
 const TARGET_OVER_BASE: u32 = 4;
-/// Number of intervals for which the shortest delay is remembered at least; at most twice as many.
+/// The least number of intervals for which the shortest delay is remembered; at most twice as many.
 /// With intervals of 100 ms this is half a minute.
 const BASE_INTERVALS: u32 = 300;
 /// Intervals with fewer acknowledged batches are ignored.
 const ACKNOWLEDGED_MIN: u32 = 8;
 
-/// Measurements of one interval.
+/// The measurements of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
-    /// Length in microseconds.
+    /// The length of the interval in microseconds.
     pub length_us: u32,
-    /// Number of acknowledged batches.
+    /// The number of acknowledged batches.
     pub acknowledged: u32,
-    /// Sum of their delays in microseconds: queue delay, plus the time from the last byte to the
-    /// acknowledgement.
+    /// The sum of their delays in microseconds: queue delay, plus the time from the last byte to
+    /// the acknowledgement.
     pub delay_sum_us: u64,
     /// Whether a batch was refused, or the limit was reached.
     pub was_full: bool,
@@ -73,7 +73,8 @@ pub struct Interval {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmissionLimit {
     limit: f64,
-    /// Shortest mean delay of the present span of intervals and of the previous one.
+    /// The shortest mean delay of the present span of intervals and of the previous one, in
+    /// microseconds.
     base_us: [Option<u32>; 2],
     intervals: u32,
 }

@@ -14,19 +14,19 @@ use crate::geo::{LocalFrame, Place};
 pub struct SessionContext {
     /// The plane around the address.
     pub frame: LocalFrame,
-    /// Accuracy of the address, metres.
+    /// The accuracy of the address, metres.
     pub accuracy_m: f32,
-    /// Floor of the door; ground is 0.
+    /// The floor of the door; the ground floor is 0.
     pub floor: Option<i16>,
-    /// Height of a storey, metres.
+    /// The height of a storey according to the address, metres.
     pub storey_height_m: Option<f32>,
     /// The information about the building that the address gives.
     pub place_kind: PlaceKind,
     /// The building's entrance.
     pub entrance: Option<Place>,
-    /// Gates on the way.
+    /// The gates on the way to the door.
     pub gates: Vec<Place>,
-    /// Kinds of sample that the phone can send; empty if unknown.
+    /// The kinds of samples that the phone can send; empty if unknown.
     pub sensors: Vec<String>,
     /// The learned models that judge the gait: the shipped ones, except in an evaluation.
     #[serde(skip)]

@@ -40,18 +40,19 @@ use height::HeightTrack;
 use motion::{Gait, MotionState};
 use movement::MovementDetector;
 
-/// A second as all detectors see it: the window, and values derived from it once.
+/// The input of all detectors for one second: the window, and the values that are computed from it
+/// once.
 #[derive(Debug, Clone, Copy)]
 struct Observation<'a> {
     window: &'a Window,
     gait: Gait,
-    /// Height above the session's reference, metres.
+    /// The height above the session's reference, metres.
     height_m: Option<f32>,
-    /// Time since the newest fix; `None` before the first.
+    /// The time since the newest fix, milliseconds; `None` before the first fix.
     fix_age_ms: Option<u32>,
 }
 
-/// A family of detectors, fed second by second. Its memory is bounded.
+/// A family of detectors that processes one second after another. Its memory is bounded.
 trait Detector {
     /// Processes the next second.
     fn observe(
@@ -102,7 +103,8 @@ impl Detection {
                 .last_fix_ms
                 .map(|last_ms| window.end_ms().saturating_sub(last_ms)),
         };
-        // The detectors of places need the movement track's open event.
+        // The detectors of gates and retraced paths read the open events of the others, so they run
+        // last.
         self.gps.observe(context, &observation, log);
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);

@@ -21,7 +21,7 @@ pub struct EventLog {
     pub(crate) events: Vec<Event>,
     /// For each event: the change that opened it, and the change that closed it.
     pub(crate) numbers: Vec<(u32, Option<u32>)>,
-    /// Confidence and metadata of each event when it was opened.
+    /// The confidence and the metadata of each event when it was opened.
     pub(crate) as_opened: Vec<(Confidence, Metadata)>,
     pub(crate) next_number: u32,
     /// For each type, the index of its open event plus one; 0 if no event is open.

@@ -1,13 +1,13 @@
 //! A learned gait model: the probability that the courier walks, from three seconds of
 //! acceleration.
 //!
-//! A logistic model of a few physical features replaces thresholds on the spread of acceleration: a
+//! A logistic model of a few physical features replaces thresholds on the spread of acceleration. A
 //! phone on which a standing courier types or scans moves as much as a carried phone, but in a
 //! different way. The weights are fitted on labelled recordings by the training program of
 //! `porchlight-bench` and stored in [`weights`]; this module computes the features and applies the
-//! weights, for raw `imu` and for the reduced `motion` alike. The training program takes
-//! the features of `imu` from these functions; it computes those of `motion` from its stored rows,
-//! and a test compares them with the ones of this module.
+//! weights, for raw `imu` and for the reduced `motion` alike. The training program takes the
+//! features of `imu` from these functions; it computes those of `motion` from its stored rows, and
+//! a test compares them with the ones of this module.
 
 mod choice;
 mod features;
@@ -27,7 +27,7 @@ pub use features::{
 pub use model::{Evidence, GaitModels, Logistic};
 pub use weights::VERSION;
 
-/// One second of raw acceleration as the models see it.
+/// One second of raw acceleration, as the input of the models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaitSecond {
     /// The start of the second, milliseconds since the session's start.

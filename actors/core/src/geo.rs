@@ -19,9 +19,9 @@ pub struct LocalFrame {
 /// A position in a [`LocalFrame`], metres.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Place {
-    /// East of the origin.
+    /// The distance east of the origin, metres.
     pub east_m: f32,
-    /// North of the origin.
+    /// The distance north of the origin, metres.
     pub north_m: f32,
 }
 

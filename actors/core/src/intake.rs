@@ -15,12 +15,12 @@
 //! latter). Intake does not wait for `activity`, `mark` and `system`, because phones send them on
 //! change. An activity or a mark takes effect 12 s late, because it must have arrived by then. Only
 //! scoring uses incidents; it reads them and the marks from the batches. Like every sample, they
-//! are a sign that the stream is alive, in a second that was not emitted before they arrived. That
+//! show that the stream continues, in a second that was not emitted before they arrived. That
 //! second depends on the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
-//! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
-//! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the
-//! window after them records the silence.
+//! Seconds without a sample of any kind are emitted with `has_sample` false once a sample follows.
+//! If at least [`GAP_MS`] passed between two samples, the seconds of this silence are left out, and
+//! the window after them records it.
 
 mod accel;
 mod accelerometer;
@@ -48,9 +48,9 @@ use slot::{Slot, place_ms};
 use speed::ReportedSpeed;
 use waiting::{Emitted, WaitingActivity, WaitingMark};
 
-/// The first part of a session, in which some kinds may not have sent a sample yet, so that windows
-/// wait for the full lag: a first sample within one lag of the session's first, itself one lag
-/// late.
+/// The first part of a session, in which windows wait for the full lag, because some kinds may not
+/// have sent a sample yet. A kind may begin one lag after the session's first sample, and its
+/// samples may be one lag late.
 const FIRST_PART_MS: u32 = 2 * KIND_LAG_MS_MAX;
 
 /// The maximum number of waiting seconds: the lag, an `imu` array ahead of it, and the two at the

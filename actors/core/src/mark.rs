@@ -30,7 +30,7 @@ impl MarkName {
         }
     }
 
-    /// Returns whether the mark says that the parcel was given or left.
+    /// Returns whether the mark reports a drop-off: the courier gave or left the parcel.
     #[must_use]
     pub fn is_drop_off(self) -> bool {
         matches!(

@@ -8,9 +8,9 @@
 //!
 //! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts
 //!   until [`LEASE_MS`] after the *start* of its last successful heartbeat. An observer declares a
-//!   member dead when its own clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference
-//!   of 1.2 s allows clock rates that differ by a fifth: one clock may be slewed by a tenth to one
-//!   side, and the other to the other side.
+//!   member dead when it has seen no new heartbeat for [`DEAD_AFTER_MS`] of its own clock. The
+//!   difference of 1.2 s allows clock rates that differ by a fifth: one clock may be slewed by a
+//!   tenth to one side, and the other to the other side.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
@@ -35,11 +35,11 @@ pub use placement::best;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
 
-/// Time between two heartbeats, milliseconds. A longer interval delays a failover twice: the lease
-/// must outlast a stall that begins just before a heartbeat, and observers wait for longer than the
-/// lease.
+/// The time between two heartbeats, milliseconds. A longer interval delays a failover twice: the
+/// lease must outlast a stall that begins just before a heartbeat, and observers wait for longer
+/// than the lease.
 pub const HEARTBEAT_MS: u64 = 500;
-/// Time between two reads of all members, milliseconds. A plain read costs far less than a
+/// The time between two reads of all members, milliseconds. A plain read costs far less than a
 /// heartbeat, and a shorter interval finds a dead member sooner.
 pub const MEMBERS_READ_MS: u64 = 250;
 /// The length of a lease: the time for which an owner may act after the start of its last
@@ -53,7 +53,7 @@ pub const STALL_MS_MAX: u64 = 4_000;
 /// The time, in milliseconds, that remains after the longest stall until the overdue heartbeat must
 /// be answered: that of several lightweight transactions.
 pub const RENEWED_WITHIN_MS: u64 = 500;
-/// Maximum time between two ticks of the machine, in milliseconds.
+/// The maximum time between two ticks of the machine, in milliseconds.
 pub const TICK_MS_MAX: u64 = 150;
 /// The time after which an unanswered join is requested again, milliseconds. It exceeds the
 /// database's deadline for a conditional write.
@@ -69,14 +69,14 @@ pub const NEWCOMER_WAIT_MS: u64 = 4_000;
 /// milliseconds. It exceeds [`NEWCOMER_WAIT_MS`] plus the time in which another node drains its
 /// shards. A node whose shards another node does not release becomes ready after it.
 pub const SHARDS_WAIT_MS_MAX: u64 = 30_000;
-/// Time between two reads of all owners without a change, milliseconds. They find releases whose
-/// notification was lost.
+/// The time between two reads of all owners without a change, milliseconds. These reads find
+/// releases whose notification was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;
 /// The time between two observers' attempts to mark a dead member, milliseconds. Observers act one
 /// after the other, in the order of their names, so that a dead node costs one conditional write in
 /// total.
 pub const DEAD_STAGGER_MS: u64 = 1_000;
-/// Maximum number of claims in flight.
+/// The maximum number of claims in flight.
 pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
 /// The maximum number of shards that a node drains concurrently in planned moves.
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
@@ -114,7 +114,7 @@ impl MonotonicMs {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(pub String);
 
-/// Number of a node's run. It rises with each start of the process and each time the process
+/// The number of a node's run. It rises with each start of the process, and each time the process
 /// rejoins after it was declared dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Incarnation(pub u64);
@@ -144,7 +144,7 @@ pub enum MemberStatus {
 pub struct MemberRow {
     /// The member itself.
     pub member: Member,
-    /// Number of its last heartbeat.
+    /// The number of its last heartbeat.
     pub heartbeat: u64,
     /// The status of the member.
     pub status: MemberStatus,
@@ -194,7 +194,7 @@ pub enum Change {
         member: Member,
         /// The number of the heartbeat.
         heartbeat: u64,
-        /// Up or leaving.
+        /// The status to write: up or leaving.
         status: MemberStatus,
     },
     /// Marks the member dead, if the row's incarnation is the member's and its heartbeat is
@@ -264,8 +264,8 @@ pub enum Input {
     Owner(Shard, Option<OwnerRow>),
     /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),
-    /// The owners in memory may be out of date: another node has released shards, or a
-    /// notification found no owner or the wrong one.
+    /// The owners in memory may be out of date: another node has released shards, or a notification
+    /// was sent to no owner or to the wrong one.
     OwnersOutdated,
     /// The process is about to end: release everything.
     Leave,

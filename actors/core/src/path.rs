@@ -22,11 +22,11 @@ const NEAR_ADDRESS_M: f32 = 250.0;
 const SMOOTHED_MS: u32 = 3_500;
 /// If reception is bad for longer than this, positions are not drawn as a path.
 const UNSEEN_MS: u32 = 8_000;
-/// Time around an instant from which its position is computed.
+/// The time around an instant from which its position is computed.
 const INSTANT_MS: u32 = 2_000;
-/// Time from the start on foot over which the zero of heights is averaged.
+/// The time from the start on foot over which the zero of heights is averaged.
 const ZERO_MS: u32 = 15_000;
-/// Time before and after the part on foot for which heights are included.
+/// The time before and after the part on foot for which heights are included.
 const AROUND_MS: u32 = 10_000;
 
 /// The input of [`Track::of`].
@@ -40,14 +40,14 @@ pub struct PathInput<'a> {
     pub clock_steps: &'a [ClockStep],
     /// The session's score.
     pub score: &'a Score,
-    /// Length of the session.
+    /// The length of the session, milliseconds.
     pub duration_ms: u32,
 }
 
 /// The kind of movement on a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TravelMode {
-    /// In a vehicle.
+    /// The courier is in a vehicle.
     Drive,
     /// The courier walks.
     Walk,
@@ -84,7 +84,7 @@ pub struct Halt {
 /// A time and its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spot {
-    /// Time since the session's start.
+    /// The time since the session's start, milliseconds.
     pub t_ms: u32,
     /// The position; `None` if unknown at that time.
     pub place: Option<Place>,
@@ -93,9 +93,9 @@ pub struct Spot {
 /// The height at one moment on foot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeightAt {
-    /// Time since the session's start.
+    /// The time since the session's start, milliseconds.
     pub t_ms: u32,
-    /// Metres above the start of the time on foot.
+    /// The height above the start of the time on foot, metres.
     pub height_m: f32,
 }
 
@@ -129,11 +129,12 @@ pub struct Track {
     pub door: Option<Spot>,
     /// Positions that must be visible.
     pub focus: Vec<Place>,
-    /// Start and end of the part on foot that the profile shows.
+    /// The start and the end of the part on foot that the profile shows, milliseconds since the
+    /// session's start.
     pub foot: (u32, u32),
     /// The heights around that time.
     pub heights: Heights,
-    /// Accuracy of the address.
+    /// The accuracy of the address, metres.
     pub address_accuracy_m: f32,
 }
 
@@ -258,7 +259,7 @@ fn heights(ctx: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
     }
 }
 
-/// Fixes that are accurate enough, or all if none is.
+/// Returns the fixes that are accurate enough, or all fixes if none is.
 fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     let good = fixes
         .iter()
@@ -343,7 +344,7 @@ impl BadReception {
         item_at(&self.0, t_ms, |span| *span).is_some()
     }
 
-    /// Returns whether the way between two fixes is unknown.
+    /// Returns whether the path between two fixes is unknown.
     fn hides(&self, from_ms: u32, to_ms: u32) -> bool {
         let apart_ms = to_ms - from_ms;
         apart_ms > GAP_MS || apart_ms > UNSEEN_MS && self.is_at(from_ms + apart_ms / 2)

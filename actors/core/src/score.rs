@@ -92,28 +92,28 @@ impl PodInput {
 /// Everything on which a score depends.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreInput<'a> {
-    /// Facts about address and device.
+    /// The facts about the address and the device.
     pub context: &'a SessionContext,
     /// The whole session in order: a window for each second with data or within a silence under 30
     /// s.
     pub windows: &'a [Window],
     /// The final timeline.
     pub events: &'a [Event],
-    /// Marks in order: milliseconds since the start, and the name.
+    /// The marks in order: milliseconds since the session's start, and the name.
     pub marks: &'a [(u32, MarkName)],
-    /// Incidents of the phone, in order.
+    /// The incidents of the phone, in order: milliseconds since the session's start, and the name.
     pub system: &'a [(u32, SystemName)],
     /// The times at which the phone's clock was set back, in order.
     pub clock_steps: &'a [ClockStep],
     /// The proof of delivery.
     pub pod: Option<PodInput>,
-    /// Length of the session.
+    /// The length of the session, milliseconds.
     pub duration_ms: u32,
     /// Whether the service ended the session.
     pub timed_out: bool,
-    /// Number of batches that never arrived.
+    /// The number of batches that never arrived.
     pub missing_batches: u32,
-    /// Number of batches that were left out because they could not be processed.
+    /// The number of batches that were left out because they could not be processed.
     pub quarantined_batches: u32,
     /// The prior knowledge of the place.
     pub known: &'a Knowledge,
@@ -127,7 +127,8 @@ pub struct Scored {
     /// Facts about the place, if the session is trusted enough. Their `day` and `rider` are 0: the
     /// caller sets them.
     pub learned: Option<PlaceFacts>,
-    /// When the courier passed the entrance, milliseconds since the start; `None` if not found.
+    /// The time at which the courier passed the entrance, milliseconds since the session's start;
+    /// `None` if not found.
     pub entrance_ms: Option<u32>,
     /// The time that the courier stayed at the door, milliseconds. `None` if no stay was found.
     pub at_door_ms: Option<u32>,

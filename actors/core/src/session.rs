@@ -52,21 +52,23 @@ pub struct SessionMachine {
     timeline: Timeline,
     /// The next `seq` to apply.
     next_seq: u32,
-    /// Bit i: `next_seq + 1 + i` is in the journal.
+    /// A bit for each later `seq`: bit i is set if `next_seq + 1 + i` is in the journal.
     beyond: u64,
     /// The smallest known numbers in the journal beyond the range of `beyond`, ascending, at most
-    /// [`GAP_SKIPPED_AFTER_BATCHES`]: that many alone decide about a gap, and the journal is read
+    /// [`GAP_SKIPPED_AFTER_BATCHES`]. That many alone decide about a gap, and the journal is read
     /// again after every decision, so forgetting the greater ones changes nothing.
     far: Vec<u32>,
-    /// The newest `t` of applied batches and of batches beyond the gap.
+    /// The newest `t` of applied batches.
     t_max_ms: u32,
+    /// The newest `t` of batches beyond the gap.
     beyond_t_max_ms: u32,
     /// Whether the journal was read for the gap at `next_seq`, so that the gap is real.
     is_journal_read: bool,
-    /// Skipped gaps (first, last) and quarantined batches, ascending; past ones are forgotten.
+    /// The skipped gaps (first, last) from `next_seq` on, ascending.
     skipped: Vec<(u32, u32)>,
+    /// The quarantined batches from `next_seq` on, ascending.
     quarantined: Vec<u32>,
-    /// Number of batches applied since the last snapshot.
+    /// The number of batches applied since the last snapshot.
     unsnapshotted: u32,
     /// The number of changes when [`SessionMachine::record_changes`] was last called.
     changes_recorded: u32,
@@ -91,7 +93,8 @@ impl SessionMachine {
     }
 
     /// Processes a durable batch. Batches that were already applied, or that belong to a skipped
-    /// gap, change nothing; the latter count when the session is recomputed at its end.
+    /// gap, change nothing. Batches of a skipped gap count when the session is recomputed at its
+    /// end.
     pub fn receive(&mut self, context: &SessionContext, seq: u32, batch: &PackedBatch) -> Step {
         if seq < self.next_seq {
             return Step::Wait;
@@ -105,9 +108,9 @@ impl SessionMachine {
         if self.quarantined.first() == Some(&seq) {
             self.quarantined.remove(0);
         } else {
-            // Unreadable data ends the batch but not the session. The replay of the session's end
-            // reads the same part of the batch, and reports and counts it.
-            let _unreadable_rest = self.timeline.push_batch(context, batch);
+            // Data that cannot be decoded ends the batch but not the session. The replay of the
+            // session's end reads the same part of the batch, and reports and counts it.
+            let _undecoded_rest = self.timeline.push_batch(context, batch);
             self.t_max_ms = self.t_max_ms.max(batch.t_max_ms());
         }
         self.unsnapshotted += 1;

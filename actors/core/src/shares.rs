@@ -12,24 +12,26 @@ use porchlight_schema::limits::{
 /// every field 0 means "no limit".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
-    /// Bytes of request bodies that have arrived and are not answered.
+    /// The number of bytes of request bodies that have arrived and are not answered.
     pub in_flight_bytes: u64,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub requests: u64,
     /// The number of open WebSockets.
     pub sockets: u64,
-    /// Open event streams.
+    /// The number of open event streams.
     pub event_streams: u64,
-    /// Sessions in progress.
+    /// The number of sessions in progress.
     pub live_sessions: u64,
-    /// Lists that are being read.
+    /// The number of lists that are being read.
     pub lists: u64,
-    /// Sessions started per second, with a burst of [`SESSION_STARTS_BURST_FACTOR`] times as many.
+    /// The number of sessions started per second, with a burst of [`SESSION_STARTS_BURST_FACTOR`]
+    /// times as many.
     pub session_starts_per_sec: u32,
-    /// PoDs of completed sessions replaced per second, with a burst of [`POD_CHANGES_BURST_FACTOR`]
-    /// times as many: each causes a new insight.
+    /// The number of PoDs of completed sessions replaced per second, with a burst of
+    /// [`POD_CHANGES_BURST_FACTOR`] times as many: each causes a new insight.
     pub pod_changes_per_sec: u32,
-    /// Bytes of telemetry stored per second, with a burst of [`STORED_BYTES_BURST_SEC`] seconds.
+    /// The number of bytes of telemetry stored per second, with a burst of
+    /// [`STORED_BYTES_BURST_SEC`] seconds.
     pub stored_bytes_per_sec: u64,
 }
 
@@ -86,8 +88,8 @@ fn bucket(per_sec: u64, burst_factor: u64) -> Option<TokenBucket> {
 /// that a token is left and spend the amount later. Such an amount may exceed the tokens that are
 /// left; the bucket is then in debt until time has paid it.
 ///
-/// Time is an argument, in milliseconds of a monotonic clock. A time that lies before the last one
-/// counts as that one.
+/// Time is an argument, in milliseconds of a monotonic clock. A time before the last one counts as
+/// the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     per_sec: i64,

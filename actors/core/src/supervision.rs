@@ -1,6 +1,6 @@
-//! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
-//! limited number of times; then the batch at fault is quarantined. Computations over a session's
-//! whole journal leave out such batches. The shell performs these actions.
+//! Decides the recovery of an actor that has panicked. The actor is rebuilt from the store after a
+//! pause, a limited number of times; then the batch at fault is quarantined. Computations over a
+//! session's whole journal leave out such batches. The shell performs these actions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use porchlight_schema::limits::{RESTART_WINDOW_MS, RESTARTS_MAX, SCORING_QUARANTINES_MAX};
 use porchlight_schema::time::TimestampMs;
 
-/// The first pause before a restart; each further one within the window is four times as long.
+/// The first pause before a restart; each further pause within the window is [`BACK_OFF_FACTOR`]
+/// times as long.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
 /// The factor by which each pause is longer than the previous one.
 const BACK_OFF_FACTOR: u32 = 4;
@@ -53,7 +54,7 @@ impl Budget {
         Verdict::Restart(BACK_OFF_FIRST * BACK_OFF_FACTOR.pow(self.panics - 1))
     }
 
-    /// Panics within the window so far.
+    /// Returns the number of panics within the window so far.
     #[must_use]
     pub fn panics(&self) -> u32 {
         self.panics

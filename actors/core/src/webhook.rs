@@ -105,7 +105,7 @@ pub enum State {
     Waiting,
     /// An attempt succeeded.
     Delivered,
-    /// The retry schedule is exhausted, or the stored body of the message cannot be read.
+    /// The retry schedule is exhausted, or the stored body of the message is missing or damaged.
     Failed,
     /// A newer `insight.updated` of the same session replaced the message.
     Superseded,
@@ -251,7 +251,7 @@ pub struct Update {
     /// The message as it is to be stored.
     pub after: Queued,
     /// The attempt that changed the message, to be logged under number `after.attempts`. A message
-    /// that fails without an attempt fails because its body cannot be read.
+    /// that fails without an attempt fails because its stored body is missing or damaged.
     pub report: Option<AttemptResult>,
 }
 

@@ -1,30 +1,31 @@
-//! One second of a session, as detectors and scoring see it: all sensors reduced to one form.
+//! One second of a session, as the input of detectors and scoring: all sensors reduced to one form.
 
 use porchlight_schema::sample::{ActivityType, Provider};
 use serde::{Deserialize, Serialize};
 
 use crate::geo::Place;
 
-/// Length of a window.
+/// The length of a window, milliseconds.
 pub const WINDOW_MS: u32 = 1_000;
 
-/// Maximum number of fixes kept per window: the first and the last.
+/// The maximum number of fixes kept per window: the first and the last.
 pub const FIXES_PER_WINDOW: usize = 2;
 
 /// A position fix in local metres.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// Milliseconds since the session's start.
+    /// The time of the fix, milliseconds since the session's start.
     pub t_ms: u32,
     /// The position of the courier.
     pub place: Place,
-    /// 68 % radius, metres; 20 if the phone does not report it (contract 3).
+    /// The accuracy: the radius in metres that contains the true place with 68 % probability; 20 if
+    /// the phone does not report it (contract 3).
     pub accuracy_m: f32,
     /// Whether the phone reported the accuracy.
     pub accuracy_known: bool,
-    /// Speed over ground.
+    /// The speed over ground, m/s.
     pub speed_mps: Option<f32>,
-    /// Course over ground, degrees from north, clockwise.
+    /// The course over ground, degrees from north, clockwise.
     pub bearing_deg: Option<f32>,
     /// The altitude, metres.
     pub altitude_m: Option<f32>,
@@ -35,7 +36,7 @@ pub struct Fix {
 }
 
 impl Fix {
-    /// Accuracy of fixes that have none (contract 3).
+    /// The assumed accuracy of a fix without one, metres (contract 3).
     pub const ACCURACY_M_UNKNOWN: f32 = 20.0;
 
     /// Returns the accuracy of a fix in metres, and whether it is known. Android reports 0 for a
@@ -49,23 +50,23 @@ impl Fix {
     }
 }
 
-/// Motion of the body within a window, from `imu` or `motion` samples.
+/// The motion of the body within a window, from `imu` or `motion` samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BodyMotion {
-    /// Mean of the acceleration's norm, m/s².
+    /// The mean of the acceleration's norm, m/s².
     pub accel_mean: f32,
-    /// Standard deviation of the acceleration's norm, m/s².
+    /// The standard deviation of the acceleration's norm, m/s².
     pub accel_std: f32,
-    /// Mean acceleration along gravity without gravity, m/s², upwards positive.
+    /// The mean acceleration along gravity without gravity, m/s², upwards positive.
     pub vertical_mean: Option<f32>,
-    /// Steps per second; 0 without a gait.
+    /// The steps per second; 0 without a gait.
     pub cadence_hz: Option<f32>,
-    /// Rotation about gravity, radians.
+    /// The rotation about gravity, radians.
     pub yaw_rad: Option<f32>,
     /// The motion of the phone with each stride, over the last 4 s; only from `imu`, and only
     /// during a gait.
     pub stride: Option<Stride>,
-    /// Log-odds of a gait by the learned model: of the second before this one, and of this one
+    /// The log-odds of a gait by the learned model: of the second before this one, and of this one
     /// without knowledge of the next; only from `imu`.
     pub gait: Option<[f32; 2]>,
 }
@@ -73,47 +74,49 @@ pub struct BodyMotion {
 /// The motion of a phone per stride, which is two steps, over the last 4 s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
-    /// RMS of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings at
-    /// these frequencies.
+    /// The root mean square of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a
+    /// thigh swings at these frequencies.
     pub swing_mps2: f32,
-    /// Standard deviation of the acceleration's norm, m/s².
+    /// The standard deviation of the acceleration's norm, m/s².
     pub spread_mps2: f32,
-    /// Share of that variance faster than 100 ms, 0 to 1: the impacts of steps, which hands and
-    /// bags dampen.
+    /// The share of the norm's variance that is faster than 100 ms, 0 to 1: the impacts of steps,
+    /// which hands and bags dampen.
     pub impact_share: f32,
 }
 
 /// One second of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// Start: a multiple of [`WINDOW_MS`] since the session's start.
+    /// The start, milliseconds since the session's start: a multiple of [`WINDOW_MS`].
     pub t_ms: u32,
     /// The fixes in order of time; empty entries come last.
     pub fixes: [Option<Fix>; FIXES_PER_WINDOW],
-    /// Mean pressure, hPa.
+    /// The mean pressure, hPa.
     pub pressure_hpa: Option<f32>,
-    /// Increase of the step counter; 0 if it reported no increase, none if it was silent.
+    /// The increase of the step counter; 0 if the counter reported no increase, `None` if it
+    /// reported nothing.
     pub steps: Option<u16>,
-    /// Motion of the body.
+    /// The motion of the body.
     pub motion: Option<BodyMotion>,
-    /// Mean norm of the magnetic field, µT.
+    /// The mean norm of the magnetic field, µT.
     pub magnetic_ut: Option<f32>,
     /// The phone's last recognised activity and its confidence.
     pub activity: Option<(ActivityType, f32)>,
-    /// Time of the last effective `arrived` mark, milliseconds since the session's start.
+    /// The time of the last effective `arrived` mark, milliseconds since the session's start.
     pub arrived_ms: Option<u32>,
-    /// Time of the last effective mark that says that the parcel was given or left.
+    /// The time of the last effective mark of a drop-off, milliseconds since the session's start.
     pub dropped_off_ms: Option<u32>,
     /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
     /// `system`).
     pub has_measurement: bool,
     /// Whether the window contains a sample of any kind.
     pub has_sample: bool,
-    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the
-    /// window's start without one.
+    /// The time of the newest sample of any kind, or the window's end if an `imu` array runs
+    /// through it; the window's start without a sample.
     pub last_sample_ms: u32,
-    /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:
-    /// the time of the last sample before it. Silent seconds have no windows.
+    /// The time of the last sample before a silence of at least
+    /// [`porchlight_schema::limits::GAP_MS`]; only the first window after the silence has it.
+    /// Silent seconds have no windows.
     pub silent_since_ms: Option<u32>,
 }
 

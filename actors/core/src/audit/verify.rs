@@ -127,7 +127,7 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// [`Fault::Cut`].
+    /// Returns [`Fault::Cut`] if the chain ends before the noted head.
     pub fn finish(self) -> Result<Verified, Fault> {
         // A chain whose groups have all expired has nothing left to check.
         let has_expired = self.head.is_none() && self.noted.at <= self.expired_until;

@@ -24,8 +24,8 @@ use crate::window::{Fix, WINDOW_MS};
 use retrace::{Retrace, Visit};
 use trail::{Course, Crumb, Trail};
 
-/// The number of crumbs that must lie between the outbound path and the return path: the turn
-/// itself.
+/// The number of crumbs (points of the path, [`CRUMB_M`] apart) that must lie between the outbound
+/// path and the return path: the turn itself.
 const TURN_CRUMBS: usize = 2;
 
 /// A detector that finds retraced paths.
@@ -35,7 +35,7 @@ pub(super) struct BacktrackingDetector {
     accuracy_m: f32,
     trail: Trail,
     retrace: Option<Retrace>,
-    /// Whether the body is measured, so that it shows stays.
+    /// Whether a sensor measures the body, so that rest shows stays.
     has_body: bool,
     /// The number of consecutive seconds in which the body was at rest; it saturates.
     rest_sec: u8,
@@ -48,8 +48,8 @@ pub(super) struct BacktrackingDetector {
     /// The longest return path after a stay at another door. It was before the drop-off if a stay
     /// near the address follows.
     unreported: Option<Retrace>,
-    /// Whether a stay near the address was seen. If so, the path after it leads back to the
-    /// vehicle.
+    /// Whether the path leads back to the vehicle, because the courier has dropped off the parcel
+    /// or visited the address.
     is_return: bool,
     /// The newest second in which the body was at rest.
     rest_ms: u32,
@@ -315,7 +315,8 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // Where positions leap farther than anybody runs, the path before the leap is elsewhere.
+        // If positions jump farther than anybody runs, the path before the jump does not lead here,
+        // so the trail begins again.
         let stride_sec = crumb.t_ms.saturating_sub(last.t_ms) as f32 / 1_000.0;
         if stride_m > GATE_VEHICLE_MPS * stride_sec {
             self.end_retrace(context, log);

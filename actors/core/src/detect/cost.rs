@@ -7,8 +7,9 @@ use super::parameters::runs::{
     WALK_SPEED_MPS_MAX,
 };
 
-/// Returns the cost of a deviation: half of its square in units of `spread`, or 0 if it is
-/// negative. Most deviations are negative, so `spread` is computed only when needed.
+/// Returns the cost of a deviation: half of its square in units of `spread`, at most
+/// [`RATE_COST_MAX`], or 0 if the deviation is negative. Most deviations are negative, so `spread`
+/// is computed only when needed.
 pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     let off = off.max(0.0);
     if off <= 0.0 {
@@ -18,8 +19,8 @@ pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     (0.5 * share * share).min(RATE_COST_MAX)
 }
 
-/// Returns the evidence against stairs under the sky if the phone's own speed, or else its way, is
-/// that of a walk, as on a steep street.
+/// Returns the evidence against stairs under the sky if the speed along the path, or else the
+/// phone's own speed, is that of a walk, as on a steep street.
 pub(super) fn street_cost(frame: &KeptFrame, way_mps: Option<f32>) -> f32 {
     match street_mps(frame) {
         Some(speed_mps) => (STREET_SPEED_COST * (way_mps.unwrap_or(speed_mps) - STREET_SPEED_MPS))
@@ -28,8 +29,9 @@ pub(super) fn street_cost(frame: &KeptFrame, way_mps: Option<f32>) -> f32 {
     }
 }
 
-/// Returns the vertical speed that is still level ground for a walk, in m/s: more on a street,
-/// where the phone's own speed under the sky is higher than on any stairs, or its way leads on.
+/// Returns the vertical speed up to which a walk is on level ground, in m/s. The limit is higher on
+/// a street: there the phone's own speed under the sky is higher than on any stairs, or `way_mps`
+/// shows progress.
 pub(super) fn level_mps(frame: &KeptFrame, way_mps: Option<f32>) -> f32 {
     let walk_mps = match (way_mps, street_mps(frame)) {
         (Some(way_mps), Some(_)) => way_mps,
@@ -46,8 +48,8 @@ fn street_mps(frame: &KeptFrame) -> Option<f32> {
         .filter(|_| frame.sees_sky() && !frame.is_non_satellite())
 }
 
-/// Returns [`grade_cost`] if only fixes that are not from satellites show the speed: they jump, so
-/// the phone may be in a cabin.
+/// Returns [`grade_cost`] if only fixes that are not from satellites show the speed, and 0
+/// otherwise. Such fixes jump, so the phone may be in a cabin.
 pub(super) fn steep_cost(frame: &KeptFrame, rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
     grade_cost(rate.filter(|_| frame.is_non_satellite()), speed_mps)
 }

@@ -30,8 +30,9 @@ impl CounterLag {
         usize::from(self.lag_sec)
     }
 
-    /// Processes the next second. `counts` tells whether the counter shows a walk, and `walks`
-    /// tells whether the other sign does, if it shows a walk or rest clearly.
+    /// Processes the next second. `counts` is whether the counter shows a walk. `walks` is whether
+    /// the other sign shows a walk (`true`) or rest (`false`), or `None` if it shows neither
+    /// clearly.
     pub(crate) fn observe(&mut self, counts: bool, walks: Option<bool>) {
         self.walked = self.walked << 1 | u16::from(walks == Some(true));
         self.rested = self.rested << 1 | u16::from(walks == Some(false));

@@ -1,6 +1,5 @@
 //! Finds the most likely sequence of states for the evidence by Viterbi's algorithm, with a bounded
-//! look back. A second is decided as soon as all courses that are still possible agree on its
-//! state.
+//! look back. A second is decided as soon as all possible sequences agree on its state.
 //!
 //! Each change of state has a cost, which gives hysteresis: a pause is accepted only if its
 //! evidence outweighs the cost of leaving a state and coming back. A boundary lies where the
@@ -54,7 +53,7 @@ pub(super) type Evidence = [f32; STATES];
 /// The maximum number of seconds whose state may be open, which bounds the latency of a decision.
 const DEPTH: usize = 16;
 
-/// The log-odds by which the score of an excluded course is lowered: no evidence outweighs it.
+/// The log-odds by which the score of an excluded sequence is lowered: no evidence outweighs it.
 const IMPOSSIBLE: f32 = 1e4;
 
 /// The number of states processed together, which is two vectors of the processor. Lanes beyond
@@ -75,7 +74,7 @@ const fn lane_costs() -> [[f32; LANES]; STATES] {
 }
 
 /// The limits of the scores, by best state (row) and other state (column). If the scores of the
-/// other states lie below them, each state is best reached from the best one. A course through a
+/// other states lie below them, each state is best reached from the best one. A sequence through a
 /// third state then costs more, too.
 const DOMINATED: [Evidence; STATES] = dominated();
 
@@ -142,7 +141,8 @@ impl BackPointers {
     }
 }
 
-/// The decoder: the score of the best course into each state, and the pointers back along it.
+/// The decoder: the score of the best sequence that ends in each state, and the pointers back along
+/// that sequence.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
@@ -158,7 +158,7 @@ struct Open {
     frame: KeptFrame,
     /// The state before each of its states.
     back: BackPointers,
-    /// A bit for each state that the second has in a course leading to the newest second.
+    /// A bit for each state that the second has in a sequence that leads to the newest second.
     states: u8,
 }
 
@@ -187,8 +187,8 @@ impl Decoder {
         };
         let by_best = self.step_from_best(entry_cost);
         if by_best.is_some() {
-            // All courses pass through the best state of the second before, so the open seconds are
-            // decided.
+            // All sequences pass through the best state of the second before, so the open seconds
+            // are decided.
             if let [second] = &*self.open {
                 commit(&second.frame, State::of(self.best));
                 self.open.clear();
@@ -222,9 +222,10 @@ impl Decoder {
         }
     }
 
-    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is
-    /// seen to move. Until then the high cost of entering a vehicle unseen would keep its course,
-    /// and no second since the last fix could be decided.
+    /// Excludes a drive with so low a score that a new drive from the best state will have a higher
+    /// one as soon as a fix shows a moving vehicle. The high cost of entering a vehicle unseen
+    /// would otherwise keep the old drive possible, and no second since the last fix could be
+    /// decided.
     #[inline]
     fn exclude_hopeless_drive(&mut self) {
         let cost = |costs: &Evidence| costs[State::Drive as usize];
@@ -293,7 +294,7 @@ impl Decoder {
         self.best = 0;
     }
 
-    /// Returns how many of the oldest open seconds have the same state in every course that leads
+    /// Returns how many of the oldest open seconds have the same state in every sequence that leads
     /// to the newest, and the state of the last of them.
     fn agreed_seconds(&mut self) -> Option<(usize, u8)> {
         let (newest, older) = self.open.split_last_mut()?;
@@ -312,17 +313,17 @@ impl Decoder {
         None
     }
 
-    /// Discards the courses that contradict the best one in the second that is decided next, if
-    /// the courses do not agree on it. Returns its state.
+    /// Discards the sequences that contradict the best one in the second that is decided next.
+    /// Returns the state of that second.
     fn prune(&mut self) -> u8 {
-        let mut courses = [0_u8, 1, 2, 3, 4];
+        let mut states = [0_u8, 1, 2, 3, 4];
         for place in (1..self.open.len()).rev() {
-            for state in &mut courses {
+            for state in &mut states {
                 *state = self.before(place, *state);
             }
         }
-        let best = courses.get(usize::from(self.best)).copied().unwrap_or(0);
-        for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
+        let best = states.get(usize::from(self.best)).copied().unwrap_or(0);
+        for (score, &oldest) in self.scores.iter_mut().zip(&states) {
             if oldest != best {
                 *score -= IMPOSSIBLE;
             }
@@ -336,7 +337,7 @@ impl Decoder {
             .map_or(0, |second| second.back.before(state))
     }
 
-    /// Decides the oldest `count` seconds with their states on the best course, which is in `state`
+    /// Decides the oldest `count` seconds with their states in the best sequence, which has `state`
     /// in the last of them.
     fn commit(&mut self, count: usize, mut state: u8, commit: &mut impl FnMut(&KeptFrame, State)) {
         let mut decided = [0_u8; DEPTH];
@@ -383,8 +384,8 @@ mod tests {
             }
         }
 
-        /// The remembered states of each open second are those of the courses to the newest, and
-        /// the second is decided as soon as only one state is left.
+        /// The cached states of each open second are those of the sequences that lead to the newest
+        /// second, and the open second is decided as soon as only one state is left.
         #[test]
         fn cached_states_of_open_seconds_match_the_back_pointers(
             seconds in prop::collection::vec((prop::array::uniform5(-2.0_f32..2.0), any::<bool>()), 1..120),
@@ -402,7 +403,7 @@ mod tests {
             }
         }
 
-        /// The way back of a set of states is the union of the ways back of each.
+        /// The states before a set of states are the union of the states before each of them.
         #[test]
         fn back_pointers_of_a_set_are_the_union_of_its_states(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
             let back_pointers = BackPointers::of(came);

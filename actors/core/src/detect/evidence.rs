@@ -18,8 +18,8 @@ use super::parameters::runs::{
 pub(super) struct PreviousSpeed {
     /// The newest speed by satellites, which counts against climbing, in m/s; 0 if it is too old.
     pub recent_mps: f32,
-    /// The speed of the way of the last half minute, in m/s, on a phone that reports no speed of its
-    /// own.
+    /// The speed along the path of the last half minute, in m/s, on a phone that reports no speed
+    /// of its own.
     pub way_mps: Option<f32>,
     /// The newest speed, at which a vehicle may still be moving, in m/s; infinite before the first
     /// speed.
@@ -35,11 +35,12 @@ pub(super) fn evidence_of(
     before: &PreviousSpeed,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
-    // Fixes that are not from satellites jump. If a gait is felt, they are not evidence for a
-    // vehicle.
+    // Fixes that are not from satellites jump. If the body shows a gait, they are not evidence for
+    // a vehicle.
     let walks = frame.has_body() && gait >= REST_LOG_ODDS;
-    // The fixes of a phone without a speed of its own wander behind walls as fast as a walk. If a gait
-    // is felt, only the way over a longer time shows whether the walk leads along a street.
+    // The fixes of a phone without a speed of its own wander behind walls as fast as a walk. If the
+    // body shows a gait, only the path over a longer time shows whether the walk leads along a
+    // street.
     let way_mps = before.way_mps.filter(|_| walks);
     let drive = match speed_mps {
         Some(_) if frame.is_non_satellite() && walks => 0.0,
@@ -92,9 +93,9 @@ pub(super) fn evidence_of(
     let ground_mps = way_mps.unwrap_or(before.recent_mps);
     let over_ground =
         (CLIMB_GROUND_SPEED_COST * (ground_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
-    // A vehicle may be on a slope. Without a speed, three things are evidence against it: a gait, a
-    // height that changes faster than on any street at the newest speed, and, without a height, a
-    // stride on stairs, which is as much evidence against a stay.
+    // A vehicle may be on a slope. Without a speed, three observations are evidence against it: a
+    // gait, a height that changes faster than on any street at the newest speed, and, without a
+    // height, a stride on stairs. Such a stride is as much evidence against a stay.
     let stride = if rate.is_none() { level_stay } else { 0.0 };
     let unseen =
         || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.possible_vehicle_mps) - stride;

@@ -1,4 +1,4 @@
-//! One second as the movement detectors see it: evidence for gait, height and speed.
+//! Holds the evidence of one second about gait, height and speed, for the movement detectors.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,25 +33,24 @@ pub(super) struct Frame {
     pub vehicle: f32,
 }
 
-/// The kept form of a [`Frame`], in a third of the bytes: a session's state consists mostly of kept
-/// frames.
+/// A [`Frame`] packed into a third of its size: a session's state consists mostly of kept frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct KeptFrame {
     t_ms: u32,
     height_m: f32,
-    /// The slope of the height, in units of 1 mm/s.
+    /// The slope of the height; like its error in units of 1 mm/s.
     rate: i16,
     rate_error: u16,
     /// The speed over ground, in units of 1 cm/s.
     speed: u16,
-    /// The evidence for gait, in units of 1/64.
+    /// The evidence for gait; like that for a vehicle and a climb in units of 1/64.
     gait: i8,
     vehicle: i8,
     climb: i8,
     flags: u16,
 }
 
-// The flags that a run counts have its bits.
+// A flag that a run counts uses the bit of its [`Counted`] kind.
 const HAS_BODY: u16 = Counted::Body.bit();
 const HAS_STEPS: u16 = Counted::Steps.bit();
 const HAS_PUSH: u16 = Counted::Push.bit();
@@ -79,7 +78,8 @@ fn rounded(value: f32) -> f32 {
 }
 
 impl KeptFrame {
-    /// Keeps a frame, with evidence to 1/64 and speeds to 1 mm/s and 1 cm/s.
+    /// Packs a frame, with evidence to 1/64. The slope, the speed and the evidence of the stride
+    /// are written later.
     #[inline]
     pub(super) fn of(frame: &Frame) -> Self {
         // `as` saturates: values beyond these ranges carry no more information than the range
@@ -114,7 +114,8 @@ impl KeptFrame {
         }
     }
 
-    // Later values overwrite the kept ones, so the rest need not be unpacked and packed again.
+    // The values that are known later are written one by one, so that the others need not be
+    // unpacked and packed again.
 
     /// Writes the slope of the height and its standard error, m/s, and the height itself, metres; 0
     /// where none was measured.

@@ -87,13 +87,14 @@ pub(super) struct GateDetector {
     dropped_off_ms: Option<u32>,
     /// Whether a drive is open, so that a pause is one in traffic.
     is_driving: bool,
-    /// The time before which a pause began in the vehicle.
+    /// The time from which a pause is on foot; an earlier one began in the vehicle.
     walk_from_ms: u32,
-    /// Usable fixes some seconds apart, newest last.
+    /// The newest usable fixes, some seconds apart, newest last.
     places: [Option<EarlierFix>; PLACES],
     accuracy_m: f32,
-    /// The time of the newest fix, and the usual time between two.
+    /// The time of the newest fix.
     fix_ms: Option<u32>,
+    /// The usual time between two fixes, milliseconds.
     interval_ms: f32,
     last_height_m: Option<f32>,
     /// The usual change of height from second to second, metres.
@@ -174,8 +175,8 @@ impl Detector for GateDetector {
         // If the session ends before the walk has led away from a pause, the pause may be the door.
         self.pause.take_if(|pause| !pause.leads_on(context));
         self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
-        // The way from the vehicle continues after a silence, but nothing connects the places, the
-        // rests and the pauses before and after it.
+        // The walk from the vehicle continues after a silence, but nothing connects the places, the
+        // rests and the pauses before and after the silence.
         self.approach.begin_silence();
         self.walk.begin_silence(self.newest_fix());
         *self = Self {
@@ -257,7 +258,7 @@ impl GateDetector {
         self.count_walk();
     }
 
-    /// Counts the walk that begins for the pauses before it.
+    /// Adds the walk that begins to the count of each pause before it.
     fn count_walk(&mut self) {
         for pause in [&mut self.earlier, &mut self.pause].into_iter().flatten() {
             pause.walks = pause.walks.saturating_add(1);
@@ -405,8 +406,8 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether the courier paces at the place of a pause, under the open sky: several walks
-    /// led nowhere, or one that led to another rest there. A passage leads on.
+    /// Returns whether the courier paces at the place of a pause, under the open sky: several
+    /// walks, or one walk and another rest, have not led away from it. A passage leads away.
     fn is_pacing_at(&self, pause: &Pause) -> bool {
         let is_good = self.accuracy_m <= GATE_OUTSIDE_ACCURACY_M && !pause.has_decay;
         // Behind a door the accuracy value doubles.

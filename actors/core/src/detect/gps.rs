@@ -16,7 +16,7 @@ use crate::event_log::EventLog;
 use crate::window::{Fix, Window};
 use usual::UsualAccuracy;
 
-/// A run of consecutive fixes of little use.
+/// A run of consecutive degraded fixes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct PoorRun {
     since_ms: u32,
@@ -27,15 +27,16 @@ struct PoorRun {
 
 /// A detector for the quality of the position.
 ///
-/// It settles the cases that the contract's rules leave open. A degradation is a run of useless
-/// fixes. It ends with the first useful fix, or where a loss begins. A loss begins with the last
-/// useful fix, or with the useless fix that follows immediately. During a degradation or loss
-/// nothing is restored. A fix that restores cannot degrade: after a degradation beyond 35 m, or a
-/// loss, fixes of 35 m are useful until the usual accuracy is back, however good that accuracy is.
+/// The detector settles the cases that the contract's rules leave open. A run of useless fixes is a
+/// degradation too. A degradation ends with the first fix that is not degraded, or where a loss
+/// begins. A loss begins with the last useful fix, or with the useless fix that follows
+/// immediately. During a degradation or loss nothing is restored. A fix that restores cannot
+/// degrade: after a degradation beyond 35 m, or a loss, fixes of up to 35 m are not degraded until
+/// the usual accuracy is back, however good that accuracy is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: UsualAccuracy,
-    /// Whether a good fix was seen: phones begin with stale and wild ones.
+    /// Whether a good fix has arrived: the first fixes of a phone are often stale or far off.
     is_known: bool,
     /// The time of the first useful fix since the last silence.
     first_useful_ms: Option<u32>,
@@ -46,8 +47,8 @@ pub(super) struct GpsDetector {
     /// The time since `since_ms` for which samples arrived, milliseconds.
     alive_ms: u32,
     last_sample_ms: Option<u32>,
-    /// Whether the stream resumes after a silence, with a useful fix before it. A position not lost
-    /// before can be lost from now on.
+    /// Whether the stream resumes after a silence that a useful fix preceded. A loss can then begin
+    /// with the first sample.
     is_resuming: bool,
     is_lost: bool,
     poor: Option<PoorRun>,
@@ -131,7 +132,7 @@ impl GpsDetector {
         } else if self.since_ms == self.last_useful_ms && self.alive_ms < LOST_AFTER_MS {
             (self.since_ms, self.alive_ms) = (self.since_ms.map(|_| t_ms), 0);
         } else if let Some(since_ms) = self.since_ms {
-            // A phone that sends useless fixes is alive, however rarely they come.
+            // A phone that sends useless fixes is not silent, however rarely they come.
             self.alive_ms = self.alive_ms.max(t_ms.saturating_sub(since_ms));
         }
         let is_good = accuracy_m <= GOOD_ACCURACY_M;

@@ -24,7 +24,7 @@ pub(super) struct HeightTrack {
     last: Option<(u32, f32)>,
     /// The change of height in the newest second, in metres.
     moved_m: f32,
-    /// The offset in metres that compensates leaps no body can make.
+    /// The offset in metres that compensates leaps that no body can make.
     offset_m: f32,
     /// The number of seconds with a whole number of hectopascals, and of all seconds with pressure;
     /// both are halved when they grow large.
@@ -50,7 +50,7 @@ impl HeightTrack {
         if let Some((last_ms, last_m)) = self.last {
             let apart_ms = window.t_ms.saturating_sub(last_ms);
             let apart_sec = (apart_ms as f32 / 1_000.0).max(1.0);
-            // A cabin gains speed over some seconds; a leap comes out of rest.
+            // A cabin gains speed over some seconds; the pressure leaps out of rest.
             let is_fast = self.moved_m >= HEIGHT_BEFORE_LEAP_M;
             let leap_m = apart_sec
                 * if is_fast {
@@ -131,8 +131,8 @@ impl Strength {
     }
 
     /// Returns whether pushes in both directions were similarly strong, if `unseen_mps` of the
-    /// weaker one were not seen. A cabin brakes as it starts; a hand that takes another grip does
-    /// not.
+    /// weaker one were not measured. A cabin brakes as strongly as it starts; a hand that takes
+    /// another grip does not.
     fn is_of_cabin(&self, unseen_mps: f32) -> bool {
         let (weaker_mps, stronger_mps) = if self.up_mps < self.down_mps {
             (self.up_mps, self.down_mps)
@@ -184,7 +184,7 @@ impl RideInProgress {
     }
 
     /// Returns the ride with its last second, which begins at `end_ms`, if the cabin has stopped by
-    /// a push like the first one, of which `unseen_mps` were not seen.
+    /// a push like the first one, of which `unseen_mps` were not measured.
     fn ended_with(self, end_ms: u32, unseen_mps: f32) -> Option<(u32, LoneRide)> {
         self.ride
             .ended_with(end_ms)

@@ -187,7 +187,8 @@ impl MotionState {
         let steps_lately = has_risen && !is_coarse;
         let stepped = window.steps.is_some_and(|steps| steps > 0) && !is_coarse;
         let has_counter = self.counts_steps && !is_coarse;
-        // Where the counter is not heard, it is not silent.
+        // A second without a report shows rest only if the phone sent other data in it, and the
+        // counter does not report each second.
         let is_heard = has_counter
             && window.has_measurement
             && (window.steps.is_some() || !self.reports_at_rest);
@@ -212,8 +213,8 @@ impl MotionState {
         };
         let ([before, own], evidence) = self.by_acceleration(models, &motion);
         // The phone is shaken too hard to distinguish gait from rest by its acceleration alone: it
-        // falls, or the courier runs. The steps of a run are counted, late by a few seconds, until
-        // which a gait in the acceleration counts for less.
+        // falls, or the courier runs. The counter reports the steps of a run some seconds late.
+        // Until then a gait in the acceleration counts for less.
         if motion.accel_std > SHAKE_STD_MPS2 {
             let share = match (steps_lately, own > 0.0) {
                 (true, _) => 1.0,

@@ -1,5 +1,5 @@
-//! The movement track: it collects evidence per second, decodes it to a course of states, and has
-//! the arbiter turn these into events.
+//! The movement track: it collects the evidence of each second, decodes the most likely sequence of
+//! states, and lets the arbiter turn the states into events.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub(super) struct MovementDetector {
     sky_ms: u32,
     /// The start of the first second since the session's start or since a silence, milliseconds.
     begun_ms: Option<u32>,
-    /// Whether a fix has reported a speed since `begun_ms`.
+    /// Whether a fix has shown a speed since `begun_ms`.
     has_leg: bool,
     /// The newest second with a speed from satellites, and that speed in m/s; 0 once it is too old
     /// to count.
@@ -219,7 +219,8 @@ impl MovementDetector {
             .map_or(0, |gap_ms| (gap_ms / WINDOW_MS) as usize)
     }
 
-    /// Moves the step counter's evidence from the newest second to the one that it is about.
+    /// Moves the step counter's evidence from the newest second to the one in which the steps were
+    /// taken.
     fn shift_counter(&mut self, window: &Window, log_odds: f32, has_steps: bool) {
         let fix = window.last_fix().filter(|fix| fix.accuracy_known);
         let speed_mps = fix
@@ -340,7 +341,7 @@ impl MovementDetector {
         // The phone's own speed is instantaneous, so it applies since the previous fix.
         let early_ms = if leg.is_reported_speed { 0 } else { WINDOW_MS };
         let after_ms = leg.from_ms.saturating_sub(early_ms);
-        // A prompt counter needs no help.
+        // Only a late counter needs the evidence of the speed.
         let counter_is_late = self.counter_lag.seconds() > 0;
         for kept in self.waiting().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
@@ -398,7 +399,7 @@ impl MovementDetector {
         PreviousSpeed {
             recent_mps: self.last_ground_speed.1,
             way_mps: self.position.way_mps(t_ms, self.speed_holds_ms()),
-            // Before the first reported speed, a vehicle may be moving at any speed.
+            // Before the first known speed, a vehicle may be moving at any speed.
             possible_vehicle_mps: if self.has_leg {
                 self.last_speed.1
             } else {
@@ -478,7 +479,7 @@ impl MovementDetector {
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
         let (seconds, here) = (self.frames.get(from..to)?, self.frames.get(place)?);
         let (rate_mps, error_mps) = slope::around(seconds, here)?;
-        // If the body rests, the height may follow the S-shaped course of a cabin that starts and
+        // If the body rests, the height may follow the S-shaped curve of a cabin that starts and
         // stops, which is not noise. A walk swings the pressure in a pocket, which is noise.
         let is_quiet = here.has_body() && here.gait() <= -REST_LOG_ODDS && !here.is_loud();
         let curved_mps = if is_quiet && rate_mps.abs() >= LEVEL_MPS {

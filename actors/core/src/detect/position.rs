@@ -35,7 +35,8 @@ pub(super) struct PositionTrack {
     usual_interval_ms: f32,
     newest_interval_ms: f32,
     last_ms: Option<u32>,
-    /// The number of consecutive fixes that no vehicle could have reached from the newest crumb.
+    /// The number of consecutive fixes that jumped: no vehicle could have reached them from the
+    /// newest crumb.
     leaps: u8,
     /// Whether the phone has reported a speed of its own.
     reports_speed: bool,

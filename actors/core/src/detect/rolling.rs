@@ -1,5 +1,5 @@
-//! Knows whether a vehicle is still rolling. Nobody steps off one that rolls, so a gait in the
-//! acceleration is then from pedals, cobbles or an engine.
+//! Determines whether a vehicle is still rolling. Nobody steps off a rolling vehicle, so a gait in
+//! the acceleration is then from pedals, cobbles or an engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,9 @@ use super::parameters::runs::{BRAKE_MPS2, DRIVE_IN_GAIT_MS_MIN, STEP_OFF_MPS};
 /// The newest speed of a vehicle that has not come near a standstill since.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Rolling {
-    /// The time since which it has not. Before [`DRIVE_IN_GAIT_MS_MIN`] it may be a run, or fixes
-    /// that jump during a walk.
+    /// The time since which the vehicle has not come near a standstill. Until
+    /// [`DRIVE_IN_GAIT_MS_MIN`] have passed, the speed may be that of a run, or of fixes that jump
+    /// during a walk.
     since_ms: u32,
     t_ms: u32,
     /// The speed in m/s; 0 if no vehicle rolls.

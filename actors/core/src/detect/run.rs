@@ -48,8 +48,9 @@ pub(super) struct Run {
     pub(super) faster_than_run_sec: u16,
     /// The sum of the squared speeds over ground, in m²/s².
     pub(super) speed_squared: f32,
-    /// The height before the run; `height_after_m` is the height at its end or a little later.
+    /// The height before the run.
     pub(super) height_before_m: Option<f32>,
+    /// The height at the end of the run or a little later.
     pub(super) height_after_m: Option<f32>,
     /// The total height climbed up and down, in metres.
     pub(super) path_m: f32,
@@ -244,8 +245,8 @@ impl Run {
         self.is_by_counter() && self.faster_than_run_sec >= u16::from(CREEP_SEC_MIN)
     }
 
-    /// Returns whether the run is a climb with as many felt steps as show that a vehicle was left.
-    /// A vehicle on a hill takes none.
+    /// Returns whether the run is a climb with enough measured steps to show that the courier left
+    /// the vehicle. A vehicle on a hill takes no steps.
     pub(super) fn is_climb_on_foot(&self) -> bool {
         self.state == State::Climb
             && self.is_by_body()
@@ -253,8 +254,8 @@ impl Run {
             && !self.has_false_steps()
     }
 
-    /// Returns whether an apparent climb is a walk on the level: steps were felt, and the height
-    /// went back as much as forth. A pocket swings the air pressure with each step.
+    /// Returns whether an apparent climb is a walk on the level: steps were measured, and the
+    /// height fell about as much as it rose. A pocket swings the air pressure with each step.
     pub(super) fn is_level_walk(&self) -> bool {
         self.state == State::Climb
             && self.is_by_body()
@@ -278,8 +279,9 @@ impl Run {
         self.height_m().unwrap_or(self.ride_m)
     }
 
-    /// Returns whether a ride leads so far up or down that it is no door's swing of the pressure. A
-    /// cabin pushes the body. Without a push the air caused the change, unless the way is long.
+    /// Returns whether a ride leads so far up or down that a door's swing of the pressure does not
+    /// explain it. A cabin pushes the body. Without a push the air caused the change, unless the
+    /// change is large.
     fn is_high_ride(&self) -> bool {
         let is_pushed = self.tally.of(Counted::Push) > 0;
         let min_m = if self.is_under_sky() && !(self.is_by_body() && is_pushed) {
@@ -350,7 +352,7 @@ impl Run {
         match (self.state, run.state) {
             (State::Drive, State::Still) => true,
             (State::Drive, State::Walk) => !run.is_walk_away(),
-            // If it is an event, the courier was on foot; otherwise it is a hill.
+            // A climb or ride that is an event was on foot; any other is a hill.
             (State::Drive, State::Climb | State::Ride) => false,
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
@@ -442,7 +444,7 @@ impl Run {
         }
     }
 
-    /// Closes the event that the run is.
+    /// Closes the event of this run.
     pub(super) fn close(&self, context: &SessionContext, log: &mut EventLog) {
         log.close(
             event_type(self.state),

@@ -1,4 +1,4 @@
-//! Recognises a phone that is shaken by a vehicle: its acceleration looks like a gait, but the step
+//! Recognises a phone that a vehicle shakes. The acceleration looks like a gait, but the step
 //! counter is silent, and the receiver is faster than a pedestrian, or stands still while an engine
 //! idles.
 
@@ -43,7 +43,7 @@ impl Streak {
     }
 }
 
-/// Two earlier fixes, by which the speed of a phone that reports none is known.
+/// Two earlier fixes, from which the speed follows on a phone that reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Displacement {
     /// The time, place and accuracy of a fix that is one to two times [`SHAKEN_WAY_MS`] old.
@@ -62,7 +62,7 @@ impl Displacement {
         }
     }
 
-    /// Returns the least speed, in m/s, that explains the way to the newest fix.
+    /// Returns the least speed, in m/s, that explains the distance to the newest fix.
     fn min_mps(&self, fix: &Fix) -> Option<f32> {
         let (t_ms, place, accuracy_m) = self.from?;
         let seconds = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;

@@ -56,7 +56,7 @@ impl<T: Copy, const N: usize> ShortQueue<T, N> {
         }
     }
 
-    /// Returns the capacity that is no longer needed.
+    /// Releases the capacity beyond the content and [`Self::ROOM`].
     #[inline(never)]
     fn shrink(&mut self) {
         self.0.shrink_to(self.0.len() + Self::ROOM);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_returns_its_values_and_refuses_more_than_its_capacity() {
+    fn a_queue_returns_its_values_and_refuses_more_than_its_capacity() {
         let mut queue = ShortQueue::<u8, 4>::default();
         assert!((1..=4).all(|value| queue.push(value)) && !queue.push(5));
         queue.drop_first(3);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_row_follows_its_content() {
+    fn the_memory_of_a_queue_follows_its_content() {
         let mut queue = ShortQueue::<u32, 17>::default();
         assert_eq!(queue.heap_bytes(), 0);
         for value in 0..17 {

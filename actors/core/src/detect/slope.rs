@@ -81,8 +81,8 @@ const POLYNOMIALS: [([f32; WHOLE], f32); 3] = [
 ];
 
 /// Returns the standard error of the slope by the distance of the heights from a cubic, in m/s. The
-/// course of a short ride is S-shaped, so its distance from a line is not noise. Returns `None`
-/// unless each second has a height.
+/// heights of a short ride follow an S-shaped curve, so their distance from a line is not noise.
+/// Returns `None` unless each second has a height.
 pub(super) fn curved_error_mps(seconds: &[KeptFrame]) -> Option<f32> {
     let seconds: &[KeptFrame; WHOLE] = seconds.try_into().ok()?;
     if !are_whole(seconds) {
@@ -182,8 +182,8 @@ mod tests {
         (error_mps, curved_error_mps(&seconds).unwrap())
     }
 
-    /// A cabin lifts the courier by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. Air that is
-    /// as far from a line is rough by a cubic too.
+    /// A cabin lifts the courier by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. Gusts whose
+    /// heights lie as far from a line also lie far from a cubic.
     #[test]
     fn the_curve_of_a_short_ride_is_not_roughness() {
         let (line_mps, cubic_mps) = errors_mps([0.0, 0.1, 0.5, 1.2, 1.8, 2.4, 2.8]);

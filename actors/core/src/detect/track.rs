@@ -1,9 +1,9 @@
 //! The arbiter of the movement track, which turns runs of states into events that never overlap.
 //!
-//! It holds one event and the later runs that are not decided. A run of another state ends the
-//! event once it is long enough to be an event itself and too long to belong to the preceding
-//! event: a halt in traffic belongs to the drive, a landing to the stairs, a stop at an
-//! intermediate floor to the ride, a short pause to the walk.
+//! The arbiter holds one event and the later runs that are not decided. A run of another state ends
+//! the event once it is long enough to be an event itself and too long to belong to the preceding
+//! event. A halt in traffic belongs to the drive, a landing to the stairs, a stop at an
+//! intermediate floor to the ride, and a short pause to the walk.
 
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ const PENDING: usize = 5;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Arbiter {
     event: Option<Run>,
-    /// The waiting runs. Mostly there are no waiting runs, and then they take no room.
+    /// The waiting runs. In most seconds no run waits, and the queue takes no memory.
     pending: ShortQueue<Run, PENDING>,
     /// The newest heights, newest last, used for the ends of climbs.
     heights: [Option<f32>; 3],
@@ -42,8 +42,8 @@ pub(super) struct Arbiter {
     height_ms: u32,
     occupancy: Occupancy,
     sway: Sway,
-    /// Whether a stay or a walk was seen. Before that, the state may be a vehicle on a hill whose
-    /// first fix is still to come.
+    /// Whether a stay or a walk was an event. Before that, an apparent climb may be a vehicle on a
+    /// hill whose first fix has not arrived.
     has_stood: bool,
     /// The number of consecutive seconds in which the body was carried at rest, faster than a walk.
     creep_sec: u8,
@@ -60,7 +60,7 @@ pub(super) struct Arbiter {
 }
 
 impl Arbiter {
-    /// Ends the input at `t_ms`: the second that contains it counts up to there.
+    /// Ends the input at `t_ms`: the second that contains this time counts up to it.
     pub(super) fn end_with(&mut self, t_ms: u32) {
         self.last_ms = Some(t_ms);
     }
@@ -90,10 +90,10 @@ impl Arbiter {
             self.height_ms = t_ms;
         }
         self.settle_height(frame);
-        // A vehicle that is rolling out is not parked yet.
         if state == State::Walk || state == State::Ride {
             self.walked_ms = Some(t_ms);
         }
+        // A vehicle that is rolling out is not parked yet.
         let rolls = || {
             frame
                 .speed_mps()
@@ -177,7 +177,7 @@ impl Arbiter {
             .filter(|event| event.state == State::Still && event.is_by_body())
             .map_or(0, |event| event.start_ms + STOPPED_MS_MIN);
         let start_ms = ride.start_ms.max(stay.start_ms).max(reported_until_ms);
-        // In a cabin the phone does not see the sky: moving hands pushed it.
+        // In a cabin the phone does not see the sky. Under the sky, moving hands pushed the phone.
         let is_outside = frame.sees_sky() && stay.is_under_sky();
         if start_ms >= end_ms || is_outside {
             return;
@@ -419,7 +419,7 @@ impl Arbiter {
     }
 
     /// Returns whether a waiting run can be an event. In a vehicle, an apparent climb or ride is a
-    /// hill, unless steps are felt on the climb.
+    /// hill, unless steps are measured on the climb.
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
         let may_climb = run.is_climb_on_foot()

@@ -2,8 +2,8 @@
 //!
 //! The building model compares several hundred buildings for each floor, about 0.25 ms for a climb.
 //! Without other evidence its answer depends only on the kind of building and the height, and never
-//! falls as the height rises. So this file holds the heights at which it rises, and asks the model
-//! only about climbs above them. A test computes the heights again.
+//! falls as the height rises. So this file holds the heights at which the answer rises, and asks
+//! the model only about climbs above them. A test compares the heights with the model.
 
 use super::estimate::{Estimate, Measured};
 use super::model::{Building, PlaceKind, STOREY_M};

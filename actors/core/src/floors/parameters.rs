@@ -23,8 +23,8 @@ crate::parameters::table! {
         /// The standard deviation of [`OLD_DWELLING_M`] between buildings, metres.
         OLD_DWELLING_SIGMA_M: f64 = 0.35;
         /// The storey height of an office, metres: 3.7 to 4.9 m in the five buildings of Falcon and
-        /// Schulzrinne (2018), without their taller ground storeys; the Council on Tall Buildings
-        /// takes 3.9 m for office towers; plain offices have 2.7 m of room and 0.5 to 0.8 m of
+        /// Schulzrinne (2018), without their taller ground storeys. The Council on Tall Buildings
+        /// takes 3.9 m for office towers. Plain offices have 2.7 m of room and 0.5 to 0.8 m of
         /// slab, ducts and raised floor, which is 3.2 to 3.5 m.
         OFFICE_M: f64 = 3.7;
         /// The standard deviation of [`OFFICE_M`] between buildings, metres: the plain offices lie

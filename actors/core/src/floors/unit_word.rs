@@ -19,8 +19,8 @@ pub(crate) fn parts(line: &str) -> impl Iterator<Item = Vec<String>> + '_ {
 }
 
 /// Returns whether the word at `at` of a part of a street line is one of `known` and introduces a
-/// unit: a designation follows ("flat 3", "apt c"), or is joined to it ("ste400"), or it ends the
-/// part after a number ("3º piso").
+/// unit. A designation follows such a word ("flat 3", "apt c") or is joined to it ("ste400"), or
+/// the word ends the part after a number ("3º piso").
 pub(crate) fn introduces_unit(part: &[String], at: usize, known: &[&str]) -> bool {
     let Some(word) = part.get(at) else {
         return false;

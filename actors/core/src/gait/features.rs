@@ -15,7 +15,7 @@ pub const MOTION_FEATURES: usize = 8;
 
 /// The spread of a phone on a table, m/s²: below it a logarithm carries no information.
 const SPREAD_FLOOR_MPS2: f32 = 0.02;
-/// The logarithm of a spread that is greater than that of most walks, m/s².
+/// The logarithm of a spread that is greater than that of most walks: ln of 3 m/s².
 const STRONG_LN: f32 = 1.098_612_3;
 /// The logarithm of the spread from which the phone is clearly not at rest: ln of 0.3 m/s².
 const CLEAR_LN: f32 = -1.203_972_8;
@@ -151,7 +151,8 @@ pub fn imu_features(
     [of(oldest, middle, newest), of(middle, newest, newest)]
 }
 
-/// Returns the sustained part: a gait lasts longer than a second, unlike a single jolt.
+/// Returns the lesser of a second's value and of the greater one beside it: a gait lasts longer
+/// than a second, unlike a single jolt.
 fn sustained(before: f32, own: f32, after: f32) -> f32 {
     own.min(before.max(after))
 }

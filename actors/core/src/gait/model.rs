@@ -25,8 +25,9 @@ impl<const N: usize> Logistic<N> {
     }
 }
 
-/// How the log-odds of a second enter the decoder: neighbouring seconds share two thirds of their
-/// samples, so each carries less information than its log-odds, and no second decides alone.
+/// The conversion from the log-odds of a second to its evidence in the decoder. Neighbouring
+/// seconds share two thirds of their samples, so each carries less information than its log-odds,
+/// and no second decides alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// The factor on the model's log-odds.
@@ -41,8 +42,8 @@ pub struct Evidence {
 
 impl Evidence {
     /// Returns the evidence of a second with these log-odds, to which `further` evidence is added
-    /// before it is limited. So further evidence counts where the acceleration is unclear, and
-    /// changes nothing where it is clear.
+    /// before it is limited. Further evidence therefore counts where the acceleration is unclear,
+    /// and changes nothing where it is clear.
     #[must_use]
     pub fn of(&self, log_odds: f32, further: f32) -> f32 {
         (self.scale * (log_odds + self.shift) + further)

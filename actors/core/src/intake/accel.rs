@@ -15,8 +15,8 @@ use self::sums::{Bin, GRAVITY, PART, Part, Second, dot};
 use crate::gait::{IMU_FEATURES, ImuSignal, Models, SecondBrief, imu_features};
 use crate::window::{BodyMotion, WINDOW_MS};
 
-/// Width of a bin of the gait signal in milliseconds: 10 Hz resolves 3 steps a second and passes 93
-/// % of a 2 Hz gait.
+/// The width of a bin of the gait signal in milliseconds: 10 Hz resolves 3 steps a second and
+/// passes 93 % of a 2 Hz gait.
 const BIN_MS: u32 = 100;
 /// The number of bins kept: 4 s, at least five steps of an ordinary walk.
 const BINS: usize = 40;

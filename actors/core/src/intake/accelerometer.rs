@@ -13,8 +13,8 @@ use crate::window::Window;
 const GRAVITY_MIN: f32 = 4.9;
 /// The least noise of a sensor at rest, m/s². The recorded seconds spread by 0.005 and more.
 const NOISE_MIN: f32 = 0.001;
-/// The time after a change from which the step counter no longer reports the steps before it: twice
-/// the lag of a slow counter, 10 s.
+/// The time after a change of the readings from which the step counter reports only later steps:
+/// twice the lag of a slow counter, 10 s.
 const COUNTER_LAG_MS: u32 = 20_000;
 /// The number of steps that show that the phone moved.
 const STEPS_MIN: u16 = 10;
@@ -26,7 +26,8 @@ pub(super) struct Accelerometer {
     mean: Option<f32>,
     /// The newest second in which the readings changed. `None` if they never did.
     changed_ms: Option<u32>,
-    /// The number of steps counted since, without those that the counter may report late.
+    /// The number of steps counted since the newest change, without those that the counter may
+    /// report late.
     steps: u16,
     /// Whether the newest quiet second lacked gravity.
     lacks_gravity: bool,

@@ -52,8 +52,8 @@ impl Sum {
 /// resolution of a tenth of a pascal.
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
 
-/// Returns the time that assigns a sample to a window: for an array its end, up to which it can
-/// still be of use; for a reduced second its middle, so that the sample goes to the window that
+/// Returns the time that assigns a sample to a window. For an array this is its end, up to which it
+/// can still be of use; for a reduced second its middle, so that the sample goes to the window that
 /// contains most of it.
 pub(super) fn place_ms(sample: &Sample<'_>) -> u32 {
     match sample {

@@ -30,7 +30,7 @@ impl ReportedSpeed {
     /// Returns the reported speed of the next fix if it can be trusted.
     pub(super) fn trusted(&mut self, fix: &Fix) -> Option<f32> {
         let reported_mps = fix.speed_mps?;
-        // An app that passes on no accuracy fills in what its platform left out.
+        // An app that passes on no accuracy fills in the values that its platform left out.
         self.is_unknown_as_zero |= !fix.accuracy_known && !self.has_reported;
         if reported_mps > 0.0 {
             *self = Self {

@@ -14,8 +14,8 @@ use super::{
     Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome, ReadMode,
 };
 
-/// Number of random low bits of an incarnation. They keep two processes that start with one name at
-/// the same moment from taking each other's row for their own.
+/// The number of random low bits of an incarnation. They keep two processes that start with one
+/// name at the same moment from taking each other's row for their own.
 const SALT_BITS: u32 = 20;
 
 /// The node's membership.
@@ -40,7 +40,7 @@ struct Lease {
     member: Member,
     /// The start of the last heartbeat, or of the join, that is known to have been applied.
     confirmed_at: MonotonicMs,
-    /// Number of the last heartbeat that was requested.
+    /// The number of the last heartbeat that was requested.
     heartbeat: u64,
     /// The time at which that heartbeat was requested.
     heartbeat_started: MonotonicMs,
@@ -60,7 +60,7 @@ pub struct OwnershipMachine {
     members: Membership,
     clocks: Clocks,
     placement: Placement,
-    /// State of each shard, indexed by shard.
+    /// The state of each shard, indexed by shard.
     views: Vec<ShardView>,
     /// Whether all owners were read since the node joined.
     are_owners_known: bool,

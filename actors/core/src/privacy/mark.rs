@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_erasure_that_is_given_up_leaves_the_earlier_one() {
+    fn a_later_erasure_that_is_abandoned_leaves_the_earlier_one() {
         let mut mark = Mark::default();
         mark.begin_erasure(1, EARLY);
         // The step is repeated after a crash.

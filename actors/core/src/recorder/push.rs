@@ -95,7 +95,7 @@ pub enum Measurement {
     Mark(String),
 }
 
-/// One value measured by a phone.
+/// One measurement of a phone, with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// The time by the phone's wall clock, milliseconds since 1970.
@@ -203,7 +203,8 @@ pub(super) fn fix(lat: f64, lng: f64) -> Location {
     }
 }
 
-/// Returns `None` for a negative value, with which apps mark an absent one.
+/// Returns the value, or `None` if it is absent or negative. Apps send a negative value for an
+/// unknown one.
 pub(super) fn not_negative(value: Option<f64>) -> Option<f32> {
     value
         .filter(|&value| value >= 0.0)

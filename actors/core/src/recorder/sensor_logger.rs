@@ -59,7 +59,7 @@ impl Sensor {
     }
 }
 
-/// A number of a sensor's values.
+/// A number among a sensor's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     X,

@@ -75,8 +75,8 @@ pub struct RecordedSession {
 
 impl RecordedSession {
     /// Moves the session to its start by the service's clock if a reading at `at_ms` shows that
-    /// only the time of the first reading was wrong: it lies far before the session, and the
-    /// phone's clock is right.
+    /// only the time of the first reading was wrong. Such a reading lies far before the session,
+    /// and the phone's clock is right.
     fn correct_start(&mut self, at_ms: i64, now: TimestampMs) {
         let Some(began_at_ms) = self.began_at_ms else {
             return;
@@ -266,8 +266,8 @@ impl RecorderState {
 
     /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
     /// `None` for a mark that belongs to no session, and for a reading after the sessions that one
-    /// push may open. A reading from before the first session, or
-    /// from between two, belongs to the session after it, which counts it as skipped.
+    /// push may open. A reading from before the first session, or from between two sessions,
+    /// belongs to the later session, which counts it as skipped.
     fn session_of(
         &mut self,
         reading: &Reading,

@@ -23,7 +23,7 @@ pub(crate) struct Attempts {
     pub(crate) visits: u32,
     /// The start and end of the stay at the door with the parcel, if it was observed.
     pub(crate) door: Option<(u32, u32)>,
-    /// Time spent at the door within `door`, in milliseconds.
+    /// The time spent at the door within `door`, in milliseconds.
     pub(crate) at_door_ms: u32,
 }
 
@@ -192,9 +192,9 @@ fn at_door_ms(ctx: &ScoringContext<'_>, places: &Places, visit: &[&Stay]) -> u32
     stayed.chain(paced).fold(0, u32::saturating_add)
 }
 
-/// Returns whether the courier paced between two stays in the open. Walks that are each too short
-/// to leave a door took turns with pauses. The positions show no way on, because they are nearer to
-/// each other than their uncertainty, or than half of the way.
+/// Returns whether the courier paced between two stays in the open. Walks, each too short to leave
+/// a door, alternate with pauses. The positions show no progress: they are nearer to each other
+/// than their uncertainty, or than half of the distance walked.
 fn is_paced(ctx: &ScoringContext<'_>, a: &Stay, b: &Stay) -> bool {
     let (Some(from), Some(to)) = (a.estimate, b.estimate) else {
         return false;
@@ -279,7 +279,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     }
     let parked = super::place::foot_period_at(ctx, stay.from_ms)
         .and_then(|foot| foot.parked_ms)
-        // The height shows another floor than that of the vehicle; positions indoors do not count.
+        // If the height shows another floor than that of the vehicle, positions do not count.
         .filter(|&at_ms| {
             let parked = (at_ms, at_ms.saturating_add(BEFORE_MS));
             !ctx.height

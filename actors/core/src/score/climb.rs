@@ -240,8 +240,9 @@ fn begins_with_drop_off(ctx: &ScoringContext<'_>, places: &Places) -> bool {
     })
 }
 
-/// Returns the floors that a climb may have led to if a part of it was not detected: from the floor
-/// of the detected part to the one beyond `found`, because the climb may have begun still earlier.
+/// Returns the floors that a climb may have led to if a part of it was not detected. They reach
+/// from the floor of the detected part to the one beyond `found`, because the climb may have begun
+/// still earlier.
 fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<RangeInclusive<i16>> {
     let detected = Measured {
         rise_m: detected_m,
@@ -282,8 +283,8 @@ fn from_street(
     Some(FromStreet { rise, estimate })
 }
 
-/// Returns the climbs of the way to the drop-off and of the way back, of each way whose climbs add up
-/// to the whole rise.
+/// Returns the climbs of the way to the drop-off and those of the way back, each only if they add
+/// up to the whole rise.
 fn whole_ways<'a>(
     ctx: &ScoringContext<'a>,
     (from_ms, to_ms): (u32, u32),

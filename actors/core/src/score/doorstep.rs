@@ -81,7 +81,8 @@ pub(crate) fn compare_horizontally(ctx: &ScoringContext<'_>, estimate: Estimate)
 }
 
 /// Compares the climb with the address's floor, and returns the probability of that floor, 0 to 1.
-/// Floor 0 is the level of the entrance. That the address names a floor is not evidence for it.
+/// Floor 0 is the level of the entrance. The address's own claim of a floor is not evidence for
+/// that floor.
 fn compare_vertically(ctx: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
     let Some(address_floor) = ctx.input.context.floor else {
         return (Vertical::Unknown, 0.0);

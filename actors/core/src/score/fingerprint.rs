@@ -54,8 +54,8 @@ impl Fingerprint {
 
     /// Returns the similarity of this trace and the other, 0 to 1, if one is a copy of the other.
     /// It is that of the positions or the second-highest of the channels, or else that of the
-    /// courses. The other fingerprint may be a stored one, and this one must be new (see
-    /// [`course`]).
+    /// courses. The other fingerprint may come from the store, but this one must be computed from
+    /// its windows (see [`course`]).
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
         self.repeated_share(other)
@@ -85,7 +85,7 @@ impl Fingerprint {
     }
 
     /// Returns the keys under which a store keeps the fingerprint. They are fewer than
-    /// [`Fingerprint::keys`], which also find what earlier versions stored.
+    /// [`Fingerprint::keys`], which also find the rows that earlier versions stored.
     #[must_use]
     pub fn stored_keys(&self) -> Vec<u64> {
         self.chosen_keys(POSITION_KEYS_STORED, CHANNEL_KEYS_STORED)

@@ -161,9 +161,9 @@ pub(crate) fn find(all: &[Fix], windows: &[Window], steps: &[ClockStep]) -> Vec<
     jumps
 }
 
-/// Returns whether a jump starts at rest. A fix repeated while the body lay at rest is not a stale
-/// one of a moving phone: then its last time counts, and the distance must only exceed any walk in
-/// the whole time.
+/// Returns whether a jump starts at rest. A fix that is repeated while the body lies at rest is not
+/// a stale one of a moving phone. The last time of the fix then counts, and the distance must only
+/// exceed any walk in the whole time.
 fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> bool {
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
     let held = Fix {
@@ -253,8 +253,8 @@ mod tests {
         }
     }
 
-    /// A train runs 38 m/s behind trees. When it leaves them, the accuracy improves and the position
-    /// catches up by 50 m. The same distance is a jump of a phone that stands.
+    /// A train runs at 38 m/s behind trees. When it leaves them, the accuracy improves and the
+    /// position catches up by 50 m. The same distance is a jump of a phone that stands.
     #[test]
     fn a_position_that_catches_up_on_a_fast_vehicle_does_not_jump() {
         let second = |mps: f32| [fix(0, 0.0, 22.2, mps), fix(1_000, 87.9, 14.9, mps)];

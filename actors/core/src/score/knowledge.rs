@@ -2,8 +2,8 @@
 //! went there.
 //!
 //! A place remembers only its last confirmed sessions. The learned value is the weighted median of
-//! their observations: a single session, however wrong, moves it at most to a neighbouring
-//! observation; weights halve in half a year, and one courier counts for less than half of all.
+//! their observations, so a single session, however wrong, moves it at most to a neighbouring
+//! observation. Weights halve in half a year, and one courier counts for less than half of all.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenant};
@@ -63,7 +63,7 @@ pub fn recorded_together(
 /// stored with the session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// Measured heights of floors above the entrance in metres, one for each floor.
+    /// The measured heights of floors above the entrance in metres, one for each floor.
     pub floor_heights_m: Vec<(i16, f32)>,
     /// The weight of each of these heights, in fresh sessions; empty in data stored by earlier
     /// versions.
@@ -109,9 +109,10 @@ pub struct PlaceFacts {
     pub day: u32,
     /// The courier as a hash: it distinguishes couriers without identifying them.
     pub rider: u64,
-    /// Floor and height above the entrance in metres, if the floor was right by prior knowledge.
+    /// The floor and its height above the entrance in metres, if the floor was right by prior
+    /// knowledge.
     pub floor_height_m: Option<(i16, f32)>,
-    /// The place where the courier went in.
+    /// The place where the courier went in, and its accuracy in metres.
     pub entrance: Option<(Point, f32)>,
     /// The place of the drop-off, and its accuracy in metres.
     pub drop_off: Option<(Point, f32)>,
@@ -230,9 +231,9 @@ impl PlaceKnowledge {
             .collect()
     }
 
-    /// Returns floor, height and weight. The first trusted session counts already, since its weight
-    /// shows how little it is. A session whose entrance and drop-off lie elsewhere was in another
-    /// building.
+    /// Returns floor, height and weight. Even a single trusted session counts, because the weight
+    /// shows how little evidence it is. A session whose entrance and drop-off lie elsewhere was in
+    /// another building.
     fn floor_heights(&self, frame: LocalFrame, weights: &[f64]) -> Vec<(i16, f32, f32)> {
         let is_elsewhere = |facts: &PlaceFacts| {
             let points = [facts.entrance, facts.drop_off];

@@ -375,8 +375,8 @@ fn lobby_hand_off(
 }
 
 /// Returns whether no height was gained from the arrival on foot to the drop-off, or to the app's
-/// mark if that came later: the level was measured there, and the climbs on the way add up to less
-/// than a floor.
+/// mark if that came later. The level must be measured there, and the climbs on the way must add up
+/// to less than a floor.
 fn stayed_level(ctx: &ScoringContext<'_>, places: &Places, drop_off: &DropOff) -> bool {
     let last_ms = drop_off.claimed_ms.unwrap_or(0).max(drop_off.at_ms);
     let around = (
@@ -389,9 +389,9 @@ fn stayed_level(ctx: &ScoringContext<'_>, places: &Places, drop_off: &DropOff) -
             .is_some_and(|height_m| height_m.abs() < LEVEL_M)
 }
 
-/// Returns whether the stay of the drop-off was at a door. At the address every stay is. Elsewhere
-/// a stay with a mark is, and a short stay in the streets around that is not at the vehicle. Any
-/// other stay is a break or an errand.
+/// Returns whether the stay of the drop-off was at a door. At the address, every stay counts as one
+/// at a door. Elsewhere, a stay with a mark does, and so does a short stay in the surrounding
+/// streets away from the vehicle. Any other stay is a break or an errand.
 pub(crate) fn is_stay_at_door(
     ctx: &ScoringContext<'_>,
     places: &Places,

@@ -13,7 +13,8 @@ use porchlight_schema::fnv;
 
 use crate::parameters::{Version, hash};
 
-/// Incremented when the rules of scoring change in a way that no parameter shows.
+/// The number of the rules of scoring. Increment it when the rules change in a way that no
+/// parameter shows.
 const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "25")];
 
 const HASH: u64 = {

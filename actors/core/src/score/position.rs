@@ -49,7 +49,7 @@ pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) ->
     let [before, after] = outside;
     let anchored = match (before, after) {
         (Some(before), Some(after)) if contradict(before, after) => match inside {
-            // The source outside that agrees with the one inside is right.
+            // The outdoor source that agrees with the indoor source is right.
             Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
             Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
             _ => return covering_both(before, after),

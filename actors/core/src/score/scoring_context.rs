@@ -223,7 +223,7 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Estimates the phone's position in `from_ms..=to_ms`: from the fixes of that time, and from
-    /// good ones before and after it with the way walked between.
+    /// good ones before and after it with the distance walked in between.
     pub(crate) fn estimate(&self, from_ms: u32, to_ms: u32) -> Option<Estimate> {
         let mut inside = mean_of_each(self.aged_fixes(from_ms, to_ms.saturating_add(WINDOW_MS)));
         if self.is_indoors(from_ms, to_ms)
@@ -397,7 +397,7 @@ fn reported_ms(fixes: &[Fix]) -> Vec<u32> {
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
-/// under a roof, positions leap as if the phone drove.
+/// under a roof, positions jump as if the phone drove.
 fn timeline<'a>(input: &ScoreInput<'a>, windows: &[Window], end_ms: u32) -> Vec<&'a Event> {
     let bad: Vec<(u32, u32)> = input
         .events

@@ -2,9 +2,9 @@
 //!
 //! Time is divided into bins of five seconds. The first sample of a channel covers a part of a bin
 //! ([`weights::HEARD`]); more samples cover the rest, compared with the channel's usual frequency.
-//! If the device does not declare its sensors, a silent channel may be absent or lost. The reading
-//! with the higher score counts, so that losing the last sample of a channel never raises the
-//! score.
+//! If the device does not declare its sensors, a silent channel may be absent or lost. The
+//! assumption with the higher score counts, so that losing the last sample of a channel never
+//! raises the score.
 
 mod left_out;
 mod silence;
@@ -420,11 +420,11 @@ fn parts(
     parts
 }
 
-/// Returns the channels of a device that declares no sensors, with the highest coverage of all
-/// readings. In each reading some channels count as absent. An absent channel keeps a part of its
+/// Returns the channels of a device that declares no sensors, under the assumption with the highest
+/// coverage. Each assumption counts some channels as absent. An absent channel keeps a part of its
 /// weight with a coverage of 0, because the device did not declare its absence.
 fn most_favourable(parts: Vec<ChannelCoverage>) -> Vec<ChannelCoverage> {
-    let reading = |absent: u32| -> Vec<ChannelCoverage> {
+    let assuming = |absent: u32| -> Vec<ChannelCoverage> {
         let place = |(index, part): (usize, &ChannelCoverage)| {
             let is_absent = part.channel != Channel::Stream && absent & (1 << index) != 0;
             if is_absent {
@@ -440,8 +440,8 @@ fn most_favourable(parts: Vec<ChannelCoverage>) -> Vec<ChannelCoverage> {
         };
         parts.iter().enumerate().map(place).collect()
     };
-    let readings = (0..(1_u32 << parts.len().min(Channel::ALL.len()))).map(reading);
-    readings.fold(parts.clone(), |best, other| {
+    let assumed = (0..(1_u32 << parts.len().min(Channel::ALL.len()))).map(assuming);
+    assumed.fold(parts.clone(), |best, other| {
         if coverage_of(&other) > coverage_of(&best) {
             other
         } else {

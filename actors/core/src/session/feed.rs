@@ -4,9 +4,9 @@
 //! ([`super::SessionMachine::numbered_changes_since`]). After the end they are recomputed from the
 //! batches that arrived before the end, without batches for skipped gaps and without quarantined
 //! ones. The live machine processed these batches, or would have if the session had not ended
-//! first, so its changes are a prefix of this. The insight uses all batches, late ones too, so its
-//! timeline may differ. A reader who has seen nothing yet gets the changes of that timeline, which
-//! have numbers of their own.
+//! first, so its changes are a prefix of the recomputed ones. The insight uses all batches, late
+//! ones too, so its timeline may differ. A reader who has seen nothing yet gets the changes of that
+//! timeline, which have numbers of their own.
 
 use std::collections::BTreeSet;
 
@@ -60,8 +60,9 @@ impl<'a> Feed<'a> {
         }
         let live = (!is_late).then_some(&mut self.timeline);
         for timeline in live.into_iter().chain(&mut self.recomputed) {
-            // As in the live machine, unreadable data ends the batch but not the session.
-            let _unreadable_rest = timeline.push_batch(self.context, batch);
+            // As in the live machine, data that cannot be decoded ends the batch but not the
+            // session.
+            let _undecoded_rest = timeline.push_batch(self.context, batch);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Determines when a session ends without a stop (contract section 2).
 //!
 //! Silence is measured by a clock that does not jump, from the moment at which this process took
-//! the session on: neither a step of the wall clock nor an outage of the service ends a session
+//! the session on. So neither a step of the wall clock nor an outage of the service ends a session
 //! that is silent. Age counts from the session's creation by the wall clock, also through an
 //! outage; while a process has the session, it is measured by the clock that does not jump.
 
@@ -104,7 +104,7 @@ impl Lifetime {
 
     /// Returns the initial age of an existing session that a process adopts, in milliseconds.
     ///
-    /// This is the only use of the wall clock, which may be wrong. An age that is negative, or
+    /// This age is the only use of the wall clock, which may be wrong. An age that is negative, or
     /// beyond the maximum length by more than a week, is not trusted: the age counts from now on. A
     /// trusted age beyond the maximum length ends the session immediately. A phone that was offline
     /// during an outage loses nothing: its telemetry and its stop are accepted for 24 h after that

@@ -91,17 +91,17 @@ pub struct Replayed {
     pub events: Vec<Event>,
     /// Every second with data, and silences under 30 s.
     pub windows: Vec<Window>,
-    /// Marks: milliseconds since the start, and name. Of each name at most
+    /// The marks: milliseconds since the session's start, and the name. Of each name at most
     /// [`porchlight_schema::limits::SESSION_MARKS_MAX`]: the first and the most recent ones.
     pub marks: Vec<(u32, MarkName)>,
-    /// Incidents of the phone, bounded like the marks.
+    /// The incidents of the phone, bounded like the marks.
     pub system: Vec<(u32, SystemName)>,
     /// The times at which the phone's clock was set back, in order.
     pub clock_steps: Vec<ClockStep>,
-    /// Number of batches missing below the highest `seq`.
+    /// The number of batches missing below the highest `seq`.
     pub missing_batches: u32,
-    /// Number of batches left out because a detector could not process them, or read only in part
-    /// because the rest cannot be read.
+    /// The number of batches that were left out because a detector could not process them, or read
+    /// only in part because the rest cannot be decoded.
     pub quarantined_batches: u32,
     /// The counts of samples that were dropped before detection.
     pub dropped: DroppedSamples,
@@ -134,8 +134,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Adds the next batch, in order of `seq`. Returns whether it could be read to its end. As in
-    /// the live machine, unreadable data ends the batch but not the session; the batch then counts
-    /// as quarantined.
+    /// the live machine, data that cannot be decoded ends the batch but not the session; the batch
+    /// then counts as quarantined.
     pub fn batch(&mut self, seq: u32, batch: &PackedBatch) -> bool {
         self.pass(seq);
         let unknown_kind = &mut self.replayed.dropped.unknown_kind;

@@ -179,7 +179,7 @@ fn a_gap_is_skipped_by_the_number_of_batches_beyond_it_and_not_by_their_distance
     shell.arrive(500_000, 5);
     assert_eq!(shell.noted, [(1, 1)]);
     assert_eq!(shell.machine.next_seq(), 4);
-    // One of them was applied besides the first one beyond the gap, so 62 are left.
+    // Two of the 64 batches beyond the gap were applied when it was skipped, so 62 are left.
     shell.arrive(600_000, 5);
     assert_eq!(shell.machine.next_seq(), 4);
     shell.arrive(600_001, 5);

@@ -145,8 +145,8 @@ pub(super) fn changes_after_attempt(
     change
 }
 
-/// Returns the changes that end a message whose body cannot be read: the message itself fails
-/// without an attempt and, when it leaves the lane, the message behind it follows.
+/// Returns the changes that end a message whose stored body is missing or damaged: the message
+/// itself fails without an attempt and, when it leaves the lane, the message behind it follows.
 ///
 /// `waiting` is the lane as it was when the message was chosen.
 #[must_use]
@@ -169,9 +169,9 @@ pub fn changes_without_body(
 /// The reason why a message cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsent {
-    /// Its body cannot be read.
+    /// The stored body of the message is missing or damaged.
     Damaged,
-    /// It was removed with its session.
+    /// The message was removed with its session.
     Removed,
 }
 

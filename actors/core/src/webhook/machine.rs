@@ -69,7 +69,8 @@ const FAULT_PAUSE_MS_MAX: i64 = 60_000;
 
 /// The assumed usual response time before the first response.
 const USUAL_MS_FIRST: u32 = 25;
-/// While others wait for a permit, an attempt is slow when it takes this many times the usual time.
+/// The number of usual response times after which an attempt is slow while others wait for a
+/// permit.
 const USUAL_TIMES: u32 = 4;
 /// The shortest time after which an attempt can count as slow.
 const SLOW_MS_MIN: i64 = 25;

@@ -61,7 +61,7 @@ struct World {
     lanes: BTreeMap<SessionId, Vec<MessageId>>,
     hand: BTreeSet<ManualRetry>,
     answers: VecDeque<(u64, Input)>,
-    tries: BTreeMap<(TimestampMs, u64), (SessionId, AttemptResult)>,
+    attempts: BTreeMap<(TimestampMs, u64), (SessionId, AttemptResult)>,
     wake_at: Option<TimestampMs>,
     lanes_under_way: BTreeSet<SessionId>,
     last_failure: BTreeMap<MessageId, (u32, TimestampMs)>,
@@ -95,7 +95,7 @@ impl World {
             lanes: BTreeMap::new(),
             hand: BTreeSet::new(),
             answers: VecDeque::new(),
-            tries: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             wake_at: None,
             lanes_under_way: BTreeSet::new(),
             last_failure: BTreeMap::new(),
@@ -312,14 +312,14 @@ impl World {
         };
         self.sent.push((self.now, message.id, attempt));
         let ends = (report.ended_at(), self.counter);
-        self.tries.insert(ends, (message.session_id, report));
+        self.attempts.insert(ends, (message.session_id, report));
     }
 
     /// Advances time until no event remains before `until`.
     fn run_until(&mut self, until: TimestampMs) {
         for _ in 0..2_000_000 {
-            let try_ends = self.tries.keys().next().map(|&(at, _)| at);
-            let next = [try_ends, self.wake_at].into_iter().flatten().min();
+            let attempt_ends = self.attempts.keys().next().map(|&(at, _)| at);
+            let next = [attempt_ends, self.wake_at].into_iter().flatten().min();
             let Some(next) = next.filter(|&next| next <= until) else {
                 self.now = until;
                 let paused_at = self.first_paused_at;
@@ -328,8 +328,8 @@ impl World {
                 return;
             };
             self.now = self.now.max(next);
-            if try_ends == Some(next) {
-                let ((_, chance), (lane, report)) = self.tries.pop_first().unwrap();
+            if attempt_ends == Some(next) {
+                let ((_, chance), (lane, report)) = self.attempts.pop_first().unwrap();
                 if report.cause == Some(Cause::Internal) {
                     self.lanes_under_way.remove(&lane);
                 }
@@ -345,7 +345,7 @@ impl World {
     fn crash(&mut self) {
         self.machine = EndpointMachine::new(self.policy, self.mode);
         self.answers.clear();
-        self.tries.clear();
+        self.attempts.clear();
         self.lanes_under_way.clear();
         self.wake_at = None;
         self.input(Input::Woken);

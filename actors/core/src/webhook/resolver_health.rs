@@ -1,16 +1,17 @@
-//! Decides whether a DNS lookup failed because of the name or because of our own resolver.
+//! Decides whether a DNS lookup failed because of the name or because of the node's resolver.
 //!
 //! A lookup without an answer looks the same in both cases: the name servers of a customer's domain
-//! may be silent, or our resolver may be. Two observations distinguish them. A *canary*, a question
-//! that each resolver can answer without the customer's name servers, shows whether our resolver
-//! answers. If names of several tenants fail that resolved recently, while no lookup succeeds, our
-//! resolver cannot reach any name servers. Names that have been dead for a long time do not count:
-//! any number of them may be attempted while nothing else is looked up.
+//! may be silent, or the node's resolver may be. Two observations distinguish them. A *canary*, a
+//! question that each resolver can answer without the customer's name servers, shows whether the
+//! node's resolver answers. If names of several tenants fail that resolved recently, while no
+//! lookup succeeds, the node's resolver cannot reach any name servers. Names that have been dead
+//! for a long time do not count: any number of them may be attempted while nothing else is looked
+//! up.
 
 use std::collections::BTreeMap;
 
-/// The number of tenants whose lookups must fail, without a success of any tenant, to show that our
-/// resolver is down.
+/// The number of tenants whose lookups must fail, without a success of any tenant, to show that the
+/// node's resolver is unavailable.
 const TENANTS_FAILING_MIN: usize = 3;
 /// A failure counts for this long, in milliseconds.
 const FAILURE_COUNTS_MS: u64 = 60_000;
@@ -22,7 +23,7 @@ const TENANTS_REMEMBERED_MAX: usize = 64;
 pub enum Canary {
     /// The node's resolver answered the canary.
     Answered,
-    /// The node's resolver failed to find out, or did not answer.
+    /// The node's resolver answered with an error, or did not answer.
     Failed,
 }
 
@@ -63,8 +64,8 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         self.is_away
     }
 
-    /// Records a definite answer: addresses, or that there are no addresses. Returns whether our
-    /// resolver has recovered.
+    /// Records a definite answer: addresses, or that there are no addresses. Returns whether the
+    /// node's resolver has recovered.
     pub fn on_answer(&mut self, now_ms: u64) -> bool {
         self.answered_at_ms = Some(now_ms);
         self.failed_at_ms.clear();
@@ -135,11 +136,14 @@ mod tests {
             AtFault::Resolver
         );
         assert!(health.on_answer(9_001), "the resolver is back");
-        assert!(!health.on_answer(9_002), "it was there before");
+        assert!(
+            !health.on_answer(9_002),
+            "the resolver was available before"
+        );
     }
 
     #[test]
-    fn failures_of_several_tenants_without_a_success_are_ours() {
+    fn failures_of_several_tenants_without_a_success_are_the_resolvers() {
         let mut health = ResolverHealth::default();
         let answered = Some(Canary::Answered);
         assert_eq!(

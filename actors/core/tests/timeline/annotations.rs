@@ -341,7 +341,7 @@ fn a_gate_a_few_steps_from_the_vehicle_is_found() {
     assert_eq!(
         gates.len(),
         1,
-        "neither the stay in the vehicle: {events:?}"
+        "the stay in the vehicle is not a gate: {events:?}"
     );
     assert!(is_near(&gates[0], 81, 121, 3), "{gates:?}");
 }
@@ -372,10 +372,10 @@ fn a_jumping_fix_is_not_backtracking() {
     assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
 }
 
-/// Behind the door the positions leap back along the approach within some seconds, faster than
+/// Behind the door the positions jump back along the approach within some seconds, faster than
 /// anybody runs, and claim the same accuracy as ever.
 #[test]
-fn positions_that_leap_back_are_not_backtracking() {
+fn positions_that_jump_back_are_not_backtracking() {
     for accuracy_m in [4.0, 6.0, 15.0] {
         let phone = Phone {
             accuracy_m,

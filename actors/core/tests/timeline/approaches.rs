@@ -220,8 +220,8 @@ fn a_stay_at_the_front_door_is_not_a_gate() {
 }
 
 /// The courier stays at the door of the address for a while and walks back. The fixes of 30 m show
-/// no direction over 14 m, no sign of a passage follows, and the way on is as long as the way
-/// there.
+/// no direction over 14 m, no sign of a passage follows, and the walk after the stay is as long as
+/// the walk before it.
 #[test]
 fn a_stay_with_coarse_fixes_at_the_address_is_not_a_gate() {
     let script = [
@@ -237,7 +237,7 @@ fn a_stay_with_coarse_fixes_at_the_address_is_not_a_gate() {
         }
     };
     assert_gates(&found((0.0, 14.0), &script, coarse), &[]);
-    // A short way on led through a gate to the door.
+    // A short walk after the stay led through a gate to the door.
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -291,8 +291,8 @@ fn found_wandering(
     events_of(&context_at(0.0, 68.0), &all, 60)
 }
 
-/// The courier waits a minute at the gate for an answer, and walks on as he came, which the
-/// gyroscope shows. The position wanders back by 24 m meanwhile, four times its accuracy. A
+/// The courier waits a minute at the gate for an answer, and walks on in the same direction, which
+/// the gyroscope shows. The position wanders back by 24 m meanwhile, four times its accuracy. A
 /// gyroscope that reads zero does not work, so the positions decide.
 #[test]
 fn a_position_that_wanders_back_during_the_wait_hides_no_gate() {
@@ -307,7 +307,7 @@ fn a_position_that_wanders_back_during_the_wait_hides_no_gate() {
     assert_gates(&found_wandering(&script, 0.0, (6.0, 24.0)), &[]);
 }
 
-/// Nobody opens at the door, and the courier walks back. He turns the phone in his hand meanwhile,
+/// Nobody opens at the door, and the courier walks back, and turns the phone in the hand meanwhile,
 /// so that the gyroscope shows no turn. The positions of 6 m show the way back clearly.
 #[test]
 fn a_clear_way_back_is_no_gate_although_the_phone_was_turned() {
@@ -344,8 +344,8 @@ fn found_unlocated(script: &[(Act, u32)], turns_sec: &[u32], has_pressure: bool)
     events_of(&context_at(0.0, 68.0), &all, 60)
 }
 
-/// The phone sends no position. The courier waits, and walks on in the direction in which he came,
-/// which the gyroscope shows: he has passed a gate. At a door he turns round.
+/// The phone sends no position. The courier waits, and walks on in the same direction, which the
+/// gyroscope shows: the courier has passed a gate. At a door the courier turns round.
 #[test]
 fn a_gyroscope_shows_a_gate_without_positions() {
     let script = [
@@ -379,8 +379,8 @@ fn a_wait_for_an_unseen_ride_without_positions_is_not_a_gate() {
 }
 
 /// The courier walks along the kerb to the gate, waits a minute, and turns by a right angle to the
-/// house. The position of 6 m wanders meanwhile, so that the way on seems to lead back. The
-/// gyroscope shows that it does not.
+/// house. The position of 6 m wanders meanwhile, so that the walk after the gate seems to lead
+/// back. The gyroscope shows that it does not.
 #[test]
 fn a_right_angle_at_a_gate_is_not_a_way_back() {
     let script = [

@@ -65,7 +65,7 @@ fn jumping_fixes_behind_a_door_do_not_hide_a_staircase() {
     let drives = of_type(&events, EventType::Driving);
     assert!(
         drives.iter().all(|drive| drive.t_start_ms >= 100_000),
-        "where a gait is felt there is none: {events:?}"
+        "a gait excludes a vehicle: {events:?}"
     );
 }
 
@@ -179,8 +179,9 @@ fn fixes_that_wander_behind_a_wall_retrace_no_path() {
     assert_eq!((found(false), found(true)), (1, 0));
 }
 
-/// Removes the speeds of all fixes, and makes the places wander from `wander_ms` on as behind walls:
-/// slowly, by 14 m in each axis with a memory of 25 s, while the platform claims an accuracy of 4 m.
+/// Removes the speeds of all fixes, and makes the places wander from `wander_ms` on as behind
+/// walls. They wander slowly, by 14 m in each axis with a memory of 25 s, while the platform claims
+/// an accuracy of 4 m.
 fn wander_without_a_speed(samples: &mut [Owned], wander_ms: std::ops::Range<u32>, seed: u64) {
     const METRE_DEG: f64 = 1.0 / 111_195.0;
     let keep = libm::exp(-1.0 / 25.0);

@@ -207,7 +207,7 @@ fn a_fix_repeated_every_second_is_a_loss() {
         let place = all.partition_point(|owned| owned.sample().t_ms() <= second * 1_000);
         all.insert(place, Owned::Plain(Sample::Location(location)));
     }
-    // A repeated fix lags ever more, and does not show that the position is alive.
+    // A repeated fix lags ever more, and does not show that the position is known.
     let events = events_of(&context_at(0.0, 0.0), &all, 60);
     assert_eq!(count(&events, EventType::GpsLost), 1, "{events:?}");
 }
@@ -328,7 +328,7 @@ fn a_biased_accelerometer_shows_a_ride_without_a_barometer() {
         assert_eq!(
             (floors, direction, height_cm),
             (None, Direction::Up, None),
-            "it cannot be measured"
+            "the height cannot be measured"
         );
     }
 }
@@ -431,7 +431,7 @@ fn retracing_a_path_except_to_the_vehicle_is_backtracking() {
     };
     assert!(
         (35..=60).contains(&retraced_m),
-        "52 m were gone back: {retraced_m}"
+        "52 m were retraced: {retraced_m}"
     );
 
     let delivery = [

@@ -68,7 +68,7 @@ fn a_gate_before_the_wait_for_an_elevator_is_a_gate() {
 }
 
 /// The courier parks, searches the parcel at the rear of the van, turns round, and walks back past
-/// the van to the gate of the house. The search is not a visit to the address, so the way on to the
+/// the van to the gate of the house. The search is not a visit to the address, so the walk to the
 /// gate is still an approach.
 #[test]
 fn a_search_beside_the_vehicle_hides_no_gate() {
@@ -238,8 +238,8 @@ fn a_ramp_behind_a_gate_is_not_an_elevator() {
 }
 
 /// The courier waits at the main door, walks to the elevator, and waits there. The two steps into
-/// the cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts:
-/// the second rest includes the wait, so the first was not a wait for the elevator.
+/// the cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts.
+/// The second rest includes the wait, so the first was not a wait for the elevator.
 #[test]
 fn a_main_door_before_a_long_wait_for_an_elevator_is_a_gate() {
     let script = [
@@ -280,7 +280,7 @@ fn pacing_before_a_door_passes_no_gate() {
 
 /// A phone without a barometer. The courier waits 25 s for the elevator and walks into the cabin.
 /// The ride is known when the cabin stops, half a minute later; the wait is no gate. A gate a few
-/// steps from the door remains one: there the courier rests as long, and nothing pushes him.
+/// steps from the door remains one: there the courier rests as long, and no cabin pushes the body.
 #[test]
 fn a_wait_for_an_elevator_without_a_barometer_is_not_a_gate() {
     let phone = Phone {

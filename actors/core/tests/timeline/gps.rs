@@ -105,8 +105,9 @@ fn median(values: &[f32]) -> Option<f32> {
     (sorted.len() >= 8).then(|| sorted[(sorted.len() - 1) / 2])
 }
 
-/// Returns the runs of two and more fixes of 50 m, or of 2.5 times the usual, which end where a
-/// loss begins or with the session; and the times of the fixes that do not restore for that reason.
+/// Returns the runs of two and more fixes of 50 m, or of 2.5 times the usual accuracy, which end
+/// where a loss begins or with the session. Returns also the times of the fixes that are worse than
+/// that and do not restore.
 fn oracle_degraded(
     fixes: &[FixAt],
     lost: &[(u32, u32)],

@@ -70,16 +70,16 @@ fn a_thigh_that_swings_high_climbs_stairs() {
         height_cm,
     } = stairs[0].metadata
     else {
-        unreachable!("stairs say which way");
+        unreachable!("stairs have a direction");
     };
     assert_eq!(
         (floors, direction, height_cm),
         (None, Direction::Up, None),
-        "how high is not known"
+        "the height is unknown"
     );
     assert!(
         stairs[0].confidence.as_probability() < 0.7,
-        "nor how surely"
+        "the confidence is low"
     );
 }
 

@@ -96,8 +96,8 @@ fn fixes_without_an_accuracy_among_exact_ones_show_no_vehicle() {
     }
 }
 
-/// A courier walks 300 m between high houses with steps that are counted or felt. Positions that
-/// are good to some tens of metres show no stay and no vehicle.
+/// A courier walks 300 m between high houses with steps that the counter or the acceleration shows.
+/// Positions that are good to some tens of metres show no stay and no vehicle.
 #[test]
 fn a_walk_with_vague_fixes_is_a_walk() {
     let script = [(Act::Stay, 30), (WALK, 220), (Act::Stay, 40)];

@@ -14,7 +14,7 @@ const LANES: usize = 8;
 /// The number of crumbs by which the capacity grows.
 const GROWTH: usize = 16;
 
-/// A point of the path.
+/// A point of the path, with the time and the phone's own course there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Crumb {
     pub(super) t_ms: u32,
@@ -52,14 +52,14 @@ struct Ring {
     north_m: Vec<f32>,
     t_ms: Vec<u32>,
     course: Vec<Course>,
-    /// The position of the oldest crumb.
+    /// The index of the oldest crumb in the arrays.
     first: u8,
     length: u8,
     newest: Crumb,
 }
 
 impl Ring {
-    /// Returns the position of the crumb with this number.
+    /// Returns the index in the arrays of the crumb with this number.
     fn at(&self, number: usize) -> usize {
         (usize::from(self.first) + number) % CRUMBS
     }

@@ -20,11 +20,11 @@ pub(super) struct Approach {
     is_inside: bool,
     /// Whether the courier goes back, from a stay near the address or out of the building.
     is_return: bool,
-    /// The height outside.
+    /// The usual height outside, metres over the session's reference.
     outside_m: Option<f32>,
     /// The newest good place on the approach; later the place of the door.
     door: Option<Place>,
-    /// The largest distance from the door since then, in metres.
+    /// The largest distance from `door` since that was set, in metres.
     far_m: f32,
     /// The time at which a return ended because it led back to the door, or at which a silence with
     /// a drive ended.

@@ -25,8 +25,9 @@ pub(super) struct Pause {
     pub(super) end_ms: Option<u32>,
     pub(super) accuracy_m: f32,
     pub(super) field_ut: Option<f32>,
-    /// The place from which the walk came; `place` is that of the pause.
+    /// The place from which the walk came.
     pub(super) from: Option<Place>,
+    /// The place of the pause.
     pub(super) place: Option<Place>,
     /// The number of fixes whose mean is `place`.
     pub(super) fixes: u8,
@@ -36,8 +37,8 @@ pub(super) struct Pause {
     pub(super) onward_accuracy_m: f32,
     /// The number of walks since the pause, each after a rest of some seconds.
     pub(super) walks: u8,
-    /// The least cosine between the way to the pause and the way on, over all places of the way on.
-    /// `None` while no place shows a direction.
+    /// The least cosine of the angle between the path to the pause and the path after it, over all
+    /// places of the latter. `None` while no place shows a direction.
     pub(super) least_cosine: Option<f32>,
     /// The turn about gravity since the pause began, in radians. `None` without a gyroscope.
     pub(super) yaw_rad: Option<f32>,
@@ -45,7 +46,7 @@ pub(super) struct Pause {
     pub(super) has_swing: bool,
     pub(super) has_decay: bool,
     pub(super) has_field_change: bool,
-    /// Whether the position was already bad before the pause.
+    /// Whether fixes were inaccurate or missing when the pause began.
     pub(super) is_inside: bool,
     /// Whether the courier reported during the pause that this is the door.
     pub(super) is_arrived: bool,
@@ -53,7 +54,7 @@ pub(super) struct Pause {
     pub(super) has_swing_within: bool,
     /// The seconds of walking before the pause, at most 60.
     pub(super) came_sec: u8,
-    /// Whether the way on led to stairs or a ride.
+    /// Whether the path after the pause led to stairs or a ride.
     pub(super) leads_to_climb: bool,
     /// The seconds of walking between the vehicle and the pause. `None` if no vehicle was left.
     pub(super) from_vehicle_sec: Option<u8>,
@@ -247,9 +248,9 @@ impl Pause {
     }
 
     /// Returns whether nothing distinguishes the pause from a stay at the door of the address. The
-    /// pause may have been there, neither positions nor the gyroscope show the direction of the way
-    /// on, and there is no sign of a passage. The way on was as long as a way back; `went_sec`
-    /// seconds of it are known. `None` stands for a way that has not ended.
+    /// pause may have been there, neither positions nor the gyroscope show the direction of the
+    /// walk after it, and there is no sign of a passage. That walk is not too short to be the way
+    /// back: it took `went_sec` seconds, or has not ended (`None`).
     pub(super) fn may_be_at_door(&self, context: &SessionContext, went_sec: Option<u8>) -> bool {
         let is_at_address = self
             .away_m(context)
@@ -259,7 +260,7 @@ impl Pause {
             || self.leads_to_climb
             || (self.has_decay && !self.is_inside)
             || self.is_known(context);
-        // From a gate it is a shorter way to the door than it was from the vehicle to the gate.
+        // The walk from a gate to the door is shorter than the walk from the vehicle to the gate.
         let is_short = went_sec
             .is_some_and(|sec| f32::from(sec) < GATE_SHORTER_SHARE * f32::from(self.came_sec));
         is_at_address && !has_direction && !has_sign && !is_short

@@ -28,7 +28,7 @@ impl EarlierFix {
 /// The walk from the vehicle.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct WalkFromVehicle {
-    /// The number of seconds of walking since something moved faster than walking speed.
+    /// The number of seconds of walking since the phone moved faster than a walk.
     on_foot_sec: u8,
     /// The place at which the vehicle was last at rest, and the number of fixes of which it is the
     /// mean.

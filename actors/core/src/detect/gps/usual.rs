@@ -28,11 +28,13 @@ const fn edges_m() -> [f32; BINS] {
 pub(super) struct UsualAccuracy {
     #[serde(with = "counts")]
     counts: [u8; BINS],
-    /// The bin of the median; `below` and `all` count the fixes in lower bins and in all bins.
+    /// The bin of the median.
     bin: u8,
+    /// The number of fixes in the bins below `bin`.
     below: u16,
+    /// The number of fixes in all bins.
     all: u16,
-    /// The accuracies of the fixes in that bin.
+    /// The accuracies of the fixes in `bin`.
     in_bin: BinContent,
 }
 
@@ -224,11 +226,12 @@ mod tests {
         }
     }
 
-    /// A value that is found near the usual without the median is also near it by the median.
+    /// The quick check finds an accuracy near the usual one only if the comparison with the median
+    /// does so too.
     #[test]
     fn the_quick_distance_check_agrees_with_the_median() {
         let mut usual = UsualAccuracy::default();
-        let mut is_often_near = 0;
+        let mut near_count = 0;
         for step in 0..20_000_u32 {
             let accuracy_m = f32::from((step.wrapping_mul(2_654_435_761) >> 18) as u16) / 300.0;
             usual.add(if step % 3 == 0 {
@@ -239,8 +242,8 @@ mod tests {
             let is_far = accuracy_m >= DEGRADED_RATIO * usual.median_m();
             let is_found_far = usual.is_degraded(accuracy_m);
             assert_eq!(is_found_far, usual.all >= USUAL_FIXES_MIN && is_far);
-            is_often_near += u32::from(!is_found_far);
+            near_count += u32::from(!is_found_far);
         }
-        assert!((1_000..19_000).contains(&is_often_near));
+        assert!((1_000..19_000).contains(&near_count));
     }
 }

@@ -13,9 +13,9 @@ crate::parameters::table! {
         LEVEL_MPS: f32 = 0.07;
         /// The scale on which a faster vertical speed counts against level ground, m/s.
         LEVEL_SPREAD_MPS: f32 = 0.08;
-        /// The scale of vertical speed for a walk, m/s: a steady 0.2 m/s would be a street of 15 %,
-        /// and half a staircase in the hand of a slow walker (measured in a museum: 0.16 to 0.24
-        /// m/s on flights of 1.2 to 1.7 m).
+        /// The scale of vertical speed for a walk, m/s: a steady 0.2 m/s is a street of 15 %, or
+        /// the half of a staircase that a slow walker's phone shows. Measured in a museum: 0.16 to
+        /// 0.24 m/s on flights of 1.2 to 1.7 m.
         WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
         /// The slowest vertical speed on stairs, m/s (sources: stairs, 0.2 to 0.35; with a turn on
         /// each landing less).
@@ -26,8 +26,8 @@ crate::parameters::table! {
         CLIMB_SPREAD_MPS: f32 = 0.09;
         /// The vertical speed of a slow elevator, m/s (sources: elevators, hydraulic ones 0.15 to 0.3).
         RIDE_MPS: f32 = 0.22;
-        /// The speed below which stairs are more likely where no body is measured, m/s: the slowest
-        /// traction elevators run 0.63.
+        /// The vertical speed below which stairs are more likely than a ride if no body is
+        /// measured, m/s: the slowest traction elevators run at 0.63.
         RIDE_USUAL_MPS: f32 = 0.5;
         /// The cost of a ride in each second below [`RIDE_USUAL_MPS`]. There are slow hydraulic
         /// elevators, so it decides only where nothing else does.
@@ -36,8 +36,8 @@ crate::parameters::table! {
         RATE_COST_MAX: f32 = 3.0;
         /// The vertical speed by acceleration that is a ride without a barometer, m/s.
         RIDE_ALONE_MPS: f32 = 0.40;
-        /// The cost of a change of height in every second without a sign of one, without a
-        /// barometer.
+        /// The cost of each second of a ride without a measured height, and of a climb unless the
+        /// stride shows one.
         UNMEASURED_RIDE_COST: f32 = 1.5;
         /// The speed over ground at which walking and driving are equally likely, m/s (measured:
         /// couriers walk up to 2, their drives between stops begin at 3).
@@ -57,8 +57,8 @@ crate::parameters::table! {
         /// The speed that no pedestrian keeps up without steps, m/s (13 km/h); bicycles and
         /// scooters do.
         SHAKEN_MPS: f32 = 3.6;
-        /// The speed that no pedestrian keeps up without steps, if the step counter reports each
-        /// second and has counted nothing for [`SHAKEN_SILENT_MS`], m/s: couriers walk up to 2.1
+        /// The speed that no pedestrian keeps up without steps, m/s, if the step counter reports
+        /// each second and has counted nothing for [`SHAKEN_SILENT_MS`]. Couriers walk up to 2.1
         /// and jog from 2.5 on, and a counter counts a jog.
         SHAKEN_SILENT_MPS: f32 = 2.5;
         /// The number of consecutive fixes at [`SHAKEN_MPS`] that show a vehicle.
@@ -68,8 +68,8 @@ crate::parameters::table! {
         SHAKEN_SILENT_MS: u32 = 10_000;
         /// The time for which a fix at [`SHAKEN_MPS`] counts.
         SHAKEN_HOLDS_MS: u32 = 15_000;
-        /// The time over which the way shows the speed of a phone that reports none. A bicycle goes
-        /// several accuracy radii in it.
+        /// The time over which the distance between two fixes shows the speed of a phone that
+        /// reports none. A bicycle moves several accuracy radii in it.
         SHAKEN_WAY_MS: u32 = 5_000;
         /// The longest time between two fixes that shows a speed, as a multiple of
         /// [`SHAKEN_WAY_MS`].
@@ -104,7 +104,7 @@ crate::parameters::table! {
         STOPPED_BY_POSITION_MS_MIN: u32 = 20_000;
         /// The shortest walk that is an event: three to five steps.
         WALK_MS_MIN: u32 = 3_000;
-        /// The pause below which it belongs to the walk (contract 4).
+        /// The duration below which a pause belongs to the walk (contract 4).
         PAUSE_MS_MAX: u32 = 5_000;
         /// The shortest climb that is an event.
         CLIMB_MS_MIN: u32 = 4_000;
@@ -122,13 +122,13 @@ crate::parameters::table! {
         /// The smallest height of a ride that is an event, metres: less than the lowest storey (2.7
         /// m), more than a door's pressure step.
         RIDE_HEIGHT_M_MIN: f32 = 1.8;
-        /// The smallest height of a ride where the body is measured and no push was felt, metres.
+        /// The smallest height of a ride where the body is measured and shows no push, metres.
         /// Phones that reduce their motion smooth it away, and only a storm moves the air of a
         /// building by a storey (sources: phones, drift of 0.1 hPa in 10 min).
         RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
-        /// The smallest height of a ride where the phone keeps seeing the sky and no push was felt,
-        /// metres. In a cabin it does not (of 37 rides in New York the best fix in one was of 50
-        /// m), and wind moves the pressure by more than a storey.
+        /// The smallest height of a ride where the phone keeps seeing the sky and the body shows no
+        /// push, metres. In a cabin the phone does not see the sky (in 37 rides in New York the
+        /// best fix had an accuracy of 50 m), and wind moves the pressure by more than a storey.
         RIDE_UNDER_SKY_HEIGHT_M_MIN: f32 = 10.0;
         /// The fastest change of height on a ramp of a garage, m/s: 15 % (the limit of the German
         /// model regulation for garages, § 3) at 4 m/s.
@@ -158,8 +158,8 @@ crate::parameters::table! {
         /// The longest halt that belongs to the drive if the courier does not walk away: traffic
         /// lights and queues. The labels of the recordings use the same limit.
         HALT_MS_MAX: u32 = 140_000;
-        /// The longest halt that belongs to the drive if positions are the only source: they cannot
-        /// show whether the courier walked away, and couriers park for a minute more often than
+        /// The longest halt that belongs to the drive if positions are the only source, which
+        /// cannot show whether the courier walked away. Couriers park for a minute more often than
         /// they wait that long in traffic (measured: hops of delivery agents).
         HALT_BY_POSITION_MS_MAX: u32 = 45_000;
         /// The speed at which a vehicle still rolls, m/s.
@@ -167,29 +167,30 @@ crate::parameters::table! {
         /// The speed below which a rider steps off a vehicle, m/s. A bicycle that slows down and
         /// rides on stays above 1.2 (measured: ten bends and crossings in four public sources).
         STEP_OFF_MPS: f32 = 1.0;
-        /// The braking that shows when a vehicle without reception may stand at the earliest, m/s²:
-        /// hard braking in traffic.
+        /// The deceleration that gives the earliest standstill of a vehicle without reception,
+        /// m/s²: hard braking in traffic.
         BRAKE_MPS2: f32 = 4.0;
         /// The number of consecutive seconds faster than a walk, with the body at rest, after which
         /// a vehicle that halted in traffic has moved on: the speed of a parked phone wanders for
         /// less.
         CREEP_SEC_MIN: u8 = 3;
-        /// The slow move that shows that the vehicle was left where positions are the only source:
-        /// shorter ones are manoeuvres.
+        /// The shortest slow move that shows that the vehicle was left, if positions are the only
+        /// source: shorter ones are manoeuvres.
         PARKED_MOVE_MS_MIN: u32 = 25_000;
-        /// The slow move that shows this where the phone's own speed is good enough to distinguish
-        /// walking.
+        /// The shortest slow move that shows that the vehicle was left, if the phone's own speed is
+        /// good enough to distinguish walking.
         PARKED_SEEN_MS_MIN: u32 = 12_000;
-        /// The fixes that a slow move must contain where they come rarely.
+        /// The least number of fixes in a slow move that shows that the vehicle was left, for
+        /// phones that send fixes rarely.
         PARKED_MOVE_FIXES: u16 = 4;
         /// The maximum standard deviation of a walk's speed, as a share of its mean: walkers keep
         /// one speed (measured: 0.15 to 0.35 for walks, 0.4 and more for queues).
         WALK_UNSTEADY_SHARE: f32 = 0.4;
         /// The maximum mean speed of a walk to a door, m/s: a faster one may as well be a queue's.
         WALK_USUAL_MPS_MAX: f32 = 1.6;
-        /// The slow move that shows that the vehicle was left, however unsteady the speed.
+        /// The shortest slow move that shows that the vehicle was left, however unsteady the speed.
         PARKED_UNSTEADY_MS_MIN: u32 = 60_000;
-        /// The walk that shows that the vehicle was left.
+        /// The shortest walk that shows that the vehicle was left.
         PARKED_WALK_MS_MIN: u32 = 5_000;
         /// The log-odds of driving in a second without a speed: a vehicle must have been seen to
         /// move.
@@ -198,14 +199,15 @@ crate::parameters::table! {
         /// move.
         DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
         /// The log-odds by which a drive without a speed may lag behind a new one: as much as a
-        /// pause and its end cost. One that lags more would only delay the decisions of all seconds
-        /// since the last fix.
+        /// pause and its end cost. A drive that lags more would only delay the decisions of all
+        /// seconds since the last fix.
         DRIVE_UNSEEN_LAG_MAX: f32 = 8.0;
         /// The usual time between two fixes from which a vehicle may be moving unseen between them.
         SPARSE_FIX_MS: f32 = 3_000.0;
-        /// The number of usual intervals after a vehicle's speed for which it may still be moving.
+        /// The time after a vehicle's speed for which the vehicle may still be moving, in usual
+        /// intervals between fixes.
         DRIVE_HOLDS_INTERVALS: f32 = 1.5;
-        /// The highest speed over ground of climbing and riding, m/s: stairs are taken at 0.5.
+        /// The highest speed over ground of climbing and riding, m/s: couriers take stairs at 0.5.
         CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
         /// The cost of climbing and riding for each further m/s, up to `RATE_COST_MAX`.
         CLIMB_GROUND_SPEED_COST: f32 = 2.0;
@@ -221,7 +223,7 @@ crate::parameters::table! {
         /// The longest time for which a speed over ground counts against climbing.
         CLIMB_SPEED_HOLDS_MS: u32 = 12_000;
         /// The longest time for which a speed counts against climbing, in usual intervals between
-        /// fixes, plus 2 s for the delay of a fix: when a second fix is missing, the courier is
+        /// fixes, plus 2 s for the delay of a fix. When a second fix is missing, the courier is
         /// behind a door, where the speed of the street says nothing.
         CLIMB_SPEED_HOLDS_INTERVALS: f32 = 2.0;
         /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
@@ -230,15 +232,15 @@ crate::parameters::table! {
         WALK_SPEED_MPS_MAX: f32 = 2.1;
         /// The speed that no courier runs, m/s (22 km/h, a sprint).
         RUN_SPEED_MPS_MAX: f32 = 6.0;
-        /// The number of seconds of a slow move of which one faster second shows a vehicle
-        /// (measured: queues creep and stop).
+        /// The divisor for the duration of a slow move: one second in this many that is faster than
+        /// a walk shows a vehicle (measured: queues creep and stop).
         FAST_SECONDS_SHARE: u32 = 6;
         /// The smallest net height of a climb or ride, as a share of the height climbed up and down
         /// in it: less is wind.
         CLIMB_STRAIGHT_MIN: f32 = 0.6;
         /// The smallest net height of a climb or ride, per m/s of the mean standard error of its
-        /// slope, and of a ride per m/s of the usual deviation of the slope before it: four times
-        /// the roughness of the height from which this error comes.
+        /// slope, and of a ride per m/s of the usual deviation of the slope before it. It is four
+        /// times the roughness of the height from which this error comes.
         CLIMB_ROUGH_SEC: f32 = 20.0;
         /// The weight of a new second in the usual slope of the height and in the deviation from
         /// it: 20 s contain several gusts, of 3 s each (World Meteorological Organization).

@@ -67,8 +67,8 @@ crate::parameters::table! {
         /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with
         /// the 3 m by which the errors of positions within one minute differ.
         GATE_NEAR_VEHICLE_M: f32 = 8.5;
-        /// A pause next to the vehicle is for the parcel. Only a door's pressure or a known gate
-        /// can still make it a gate.
+        /// The log-odds of a pause next to the vehicle, where the courier takes the parcel. Only a
+        /// door's pressure or a known gate can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
         /// The sum of evidence for rest that makes a pause: two whole seconds at rest, which every
         /// pause of three seconds contains.
@@ -91,8 +91,8 @@ crate::parameters::table! {
         /// (sources: entrances and doors, 12 s).
         GATE_DECIDE_MS: u32 = 20_000;
         /// The time after a pause within which a rest a few steps from it may be a ride that only
-        /// acceleration shows, and that is known when it ends: the doors, and 14 floors of 3 m at
-        /// 0.5 m/s.
+        /// acceleration shows, so that it is known at its end. It includes the doors, and 14 floors
+        /// of 3 m at 0.5 m/s.
         GATE_UNSEEN_RIDE_MS: u32 = 90_000;
         /// The log-odds of a pause on foot with nothing else known.
         GATE_BASE_LOG_ODDS: f32 = -0.6;
@@ -134,9 +134,9 @@ crate::parameters::table! {
         GATE_FIELD_UT: f32 = 12.0;
         /// The log-odds of a pause near the address.
         GATE_NEAR_LOG_ODDS: f32 = 1.4;
-        /// The log-odds of a walk that led straight on after the pause, by the gyroscope, where no
-        /// position is known: as much as being near the address, since a courier who waits on the
-        /// way and then goes on has passed something.
+        /// The log-odds of a walk that, by the gyroscope, led straight on after the pause, where no
+        /// position is known. It is as much as for a pause near the address: a courier who waits on
+        /// the way and then goes on has passed something.
         GATE_ON_LOG_ODDS: f32 = 1.4;
         /// The distance that counts as near the address, in metres.
         GATE_NEAR_M: f32 = 60.0;
@@ -169,10 +169,10 @@ crate::parameters::table! {
         /// pacing leads two or three steps away, and the errors of positions within one minute
         /// differ by 3 m.
         GATE_PACED_M: f32 = 5.0;
-        /// The way back towards the door after which it is an approach again, in metres, but at
-        /// most half of the way from it: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
+        /// The distance back towards the door after which the walk is an approach again, in metres,
+        /// but at most half of the distance from the door: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
         GATE_AGAIN_M: f32 = 6.0;
-        /// The least way from the door that is a return, in metres: to a van at the kerb.
+        /// The least distance from the door that is a return, in metres: to a van at the kerb.
         GATE_RETURN_M: f32 = 8.0;
         /// The difference of height that is still the level outside, in metres: less than a storey,
         /// more than the pressure drifts in some minutes.
@@ -191,24 +191,26 @@ crate::parameters::table! {
         GATE_CLIMBED_MS: u32 = 4_000;
         /// The maximum seconds of walking from the wait for an elevator into its cabin.
         GATE_CABIN_SEC: u8 = 9;
-        /// The accuracy value before the pause, in metres, at which the way was already inside.
+        /// The accuracy value before the pause, in metres, from which the courier was already
+        /// inside.
         GATE_INSIDE_ACCURACY_M: f32 = 40.0;
-        /// A turn between this and its mirror is turning back, in radians: 180° less a third of a
-        /// right angle.
+        /// The least turn that is turning back, in radians: 180° less nearly half of a right angle.
+        /// The greatest one is as far beyond 180°.
         GATE_BACK_RAD: f32 = 2.4;
-        /// The maximum cosine between the way there and the way on that counts as turning back, by
-        /// positions.
+        /// The maximum cosine of the angle between the path to the pause and the path after it that
+        /// counts as turning back, by positions.
         GATE_BACK_COSINE: f32 = -0.5;
-        /// The minimum cosine that counts as going on, by positions: less than 72° to the side.
+        /// The minimum cosine of that angle that counts as going on, by positions: less than 73° to
+        /// the side.
         GATE_ON_COSINE: f32 = 0.3;
-        /// Ways of this many times their position error show the way back although the gyroscope
-        /// shows none: two errors, each within the accuracy two times out of three, turn them by
-        /// less than a right angle.
+        /// Paths of at least this many times their position error show a way back although the
+        /// gyroscope shows none. Two errors, each within the accuracy two times out of three, turn
+        /// such paths by less than a right angle.
         GATE_CLEAR_ACCURACIES: f32 = 2.0;
-        /// A way on that is shorter than this share of the way there cannot be the way back: the
-        /// seconds of both are known to a few, and a way takes twenty or more.
+        /// A walk after the pause that is shorter than this share of the walk to it cannot be the
+        /// way back: both durations are known to a few seconds, and a walk takes twenty or more.
         GATE_SHORTER_SHARE: f32 = 0.7;
-        /// Ways shorter than this have no direction, in metres.
+        /// Paths shorter than this have no direction, in metres.
         GATE_LEG_M: f32 = 8.0;
         /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6
         /// (sources: gates).

@@ -27,7 +27,7 @@ crate::parameters::table! {
         REST_SEC_MIN: u8 = 3;
         /// The maximum cosine at which a step runs against the outbound path.
         RETRACE_COSINE_MAX: f32 = -0.6;
-        /// The time after the outbound path within which the return path is walked.
+        /// The longest time from a place on the outbound path to the return path next to it.
         RETRACE_WITHIN_MS: u32 = 180_000;
         /// The shortest return path that is an event, metres; the accuracy if that is larger.
         RETRACE_M_MIN: f32 = 15.0;
@@ -44,7 +44,8 @@ crate::parameters::table! {
         /// The distance to the address, metres, within which a stay may be the drop-off and the
         /// path after it the way to the vehicle.
         RETURN_NEAR_M: f32 = 35.0;
-        /// The number of accuracies that a way back must be long if no body sensor shows the walk.
+        /// The shortest return path that is an event, in accuracies, if no body sensor shows the
+        /// walk.
         RETRACE_UNSEEN_ACCURACIES: f32 = 1.5;
         /// The shortest distance between two crumbs by which a direction is divided, metres.
         CRUMB_APART_M_MIN: f32 = 0.1;

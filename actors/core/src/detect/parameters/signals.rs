@@ -86,15 +86,16 @@ crate::parameters::table! {
 
     /// Heights from air pressure, and rides.
     pub(in crate::detect) mod height {
-        /// The height change in one second above which no person moves out of rest, metres: most
-        /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (sources: elevators).
+        /// The largest height change in one second of a person who was at rest before it, metres:
+        /// most elevators run at up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (sources:
+        /// elevators).
         HEIGHT_LEAP_M: f32 = 6.0;
         /// The largest height change in one second that is possible for a person, metres: the
-        /// elevators of the Burj Khalifa run 10 m/s, with 20 % for the noise of pressure.
+        /// elevators of the Burj Khalifa run at 10 m/s, with 20 % for the noise of pressure.
         HEIGHT_LEAP_M_MAX: f32 = 12.0;
-        /// The height change in the second before from which a larger one is a cabin's: four times
-        /// the noise of a barometer, and less than a cabin gains in the two seconds before it runs
-        /// 6 m/s.
+        /// The least height change in the second before that makes a large one that of a cabin,
+        /// metres. It is four times the noise of a barometer, and less than a cabin gains in the
+        /// two seconds before it runs at 6 m/s.
         HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
         /// The longest silence of the barometer across which heights are compared (sources: phones).
         HEIGHT_GAP_MS: u32 = 20_000;
@@ -160,11 +161,12 @@ crate::parameters::table! {
         FIX_BASELINE_MS_MAX: u32 = 40_000;
         /// The speed that no delivery vehicle exceeds, m/s: 216 km/h.
         FIX_LEAP_MPS: f32 = 60.0;
-        /// The accuracies of both fixes by which a leap exceeds the way at [`FIX_LEAP_MPS`].
+        /// The number of accuracies, of both fixes, by which a jump exceeds the distance at
+        /// [`FIX_LEAP_MPS`].
         FIX_LEAP_ACCURACIES: f32 = 1.0;
-        /// The number of consecutive leaps after which the place is a different one.
+        /// The number of consecutive fixes that jump after which the phone is at another place.
         FIX_LEAPS_MAX: u8 = 4;
-        /// The time within which the same place is the same fix by a second provider: half a second.
+        /// The time within which a fix at the same place is the same fix by a second provider.
         FIX_AGAIN_MS: u32 = 500;
         /// The usual intervals between two places of a moving phone for which an app may read the
         /// last fix again. A later repetition comes from a receiver that froze: one missed fix, and
@@ -176,7 +178,7 @@ crate::parameters::table! {
         FIX_NOISE_SHARE: f32 = 0.7;
         /// The share of the accuracy that is subtracted from a displacement between fixes that are
         /// vague or not from satellites, whose errors change within seconds. Two independent fixes
-        /// at one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %: the
+        /// at one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %. The
         /// distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
         NON_SATELLITE_NOISE_SHARE: f32 = 1.6;
         /// The time over which rest by positions is judged.

@@ -23,7 +23,7 @@ pub(super) struct Second {
     pub(super) gyro_count: u16,
     pub(super) accel: [f32; 3],
     pub(super) gyro: [f32; 3],
-    /// Sum of the norm, less [`GRAVITY`].
+    /// The sum of the norm, less [`GRAVITY`].
     pub(super) norm: f32,
     pub(super) norm_squared: f32,
 }

@@ -121,7 +121,7 @@ fn an_erasure_of_a_held_session_fails_and_erases_nothing() {
 }
 
 #[test]
-fn an_erasure_that_meets_held_sessions_gives_up_its_mark_and_fails() {
+fn an_erasure_that_meets_held_sessions_removes_its_mark_and_fails() {
     let mut request = request(RequestType::Erasure);
     let now = TimestampMs(4_000);
     request.begin(now, None);

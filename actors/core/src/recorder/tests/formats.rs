@@ -91,7 +91,7 @@ fn traccar_positions_in_json_are_read_by_time() {
         "battery":{"level":0.8,"is_charging":false},"activity":{"type":"on_foot","confidence":75},"extras":{"event":"stop"}},"device_id":"1"}"#;
     let push = traccar::read_json(plugin).unwrap();
     let fix = location(&push.readings[0]);
-    // This form uses metres per second.
+    // The form with `coords` uses metres per second.
     near(fix.speed_mps, 1.5);
     near(fix.accuracy_m, 7.5);
     near(fix.altitude_m, 34.5);

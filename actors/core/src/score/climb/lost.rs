@@ -16,7 +16,7 @@ use crate::score::scoring_context::{FootPeriod, ScoringContext};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct UndetectedClimb {
     pub(super) from_ms: u32,
-    /// Its rise, negative for down.
+    /// The rise of the part, negative for down.
     pub(super) metres: f32,
 }
 
@@ -87,7 +87,7 @@ fn by_speed_m(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<
     (speeds.len() >= SPEEDS_MIN).then_some(sec * mean_mps)
 }
 
-/// Returns the length of the path by the steps, as if it was on level ground, metres.
+/// Returns the length of the path by the steps, metres, as if each was on level ground.
 fn by_steps_m(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let mut windows = ctx.windows(from_ms, to_ms).iter();
     let is_measured = windows.any(|window| {

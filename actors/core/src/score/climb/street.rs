@@ -68,9 +68,8 @@ fn hole(ctx: &ScoringContext<'_>, foot: FootPeriod, door_ms: u32) -> Option<(u32
     first_hole(ctx, (from_ms, door_ms.saturating_add(INSTANT_MS)))
 }
 
-/// Returns the first hole of a span, which is a time of at least [`HOLE_MS`] without pressure: the
-/// times of the last reading before the hole, or of the start of the span, and of the first reading
-/// after it.
+/// Returns the first hole of a span: a time of at least [`HOLE_MS`] without pressure. It begins at
+/// the last reading before it, or at the start of the span, and ends at the first reading after it.
 pub(super) fn first_hole(
     ctx: &ScoringContext<'_>,
     (from_ms, to_ms): (u32, u32),
@@ -84,7 +83,7 @@ pub(super) fn first_hole(
         .find(|(before_ms, next_ms)| next_ms.saturating_sub(*before_ms) >= HOLE_MS)
 }
 
-/// Returns the level of the street after the way back: that of the vehicle which drives away.
+/// Returns the level of the street after the way back: the level at which the vehicle drives away.
 fn level_after(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<Level> {
     let departed_ms = ctx
         .events(EventType::Driving)

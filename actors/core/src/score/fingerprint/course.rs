@@ -6,7 +6,7 @@
 //!
 //! - **Shape**: four successive displacements between the mean places of 16 s each, rounded to a
 //!   grid far above a dither, and hashed. The smallest hashes find candidates.
-//! - **Knots**: some fixes of the whole way. A candidate's places at the times of the knots, after
+//! - **Knots**: some fixes of the whole path. A candidate's places at the times of the knots, after
 //!   the best shift in time and space, show whether it is the same trace.
 
 use serde::{Deserialize, Serialize};
@@ -293,7 +293,7 @@ struct Fit {
     count: usize,
     /// The root mean square distance after the best shift in space, metres.
     residual_m: f64,
-    /// The further shift in time that would make it least, seconds.
+    /// The further shift in time, seconds, that would make the distance least.
     later_sec: f64,
 }
 
@@ -331,8 +331,8 @@ fn knots(fixes: &[&Fix]) -> Vec<[i32; 3]> {
         .collect()
 }
 
-/// Returns the pieces of the shape on each of two grids: one for each fix from which the way leads
-/// on. A displacement near a line of one grid is far from those of the other.
+/// Returns the pieces of the shape on each of two grids: one for each fix after which the path is
+/// long enough. A displacement near a line of one grid is far from those of the other.
 fn pieces(fixes: &[&Fix]) -> [Vec<u64>; 2] {
     // The sums of all places before each fix give the mean place of any block.
     let mut sums = vec![(0.0_f64, 0.0_f64)];
@@ -365,9 +365,9 @@ fn pieces(fixes: &[&Fix]) -> [Vec<u64>; 2] {
     pieces
 }
 
-/// Returns the displacements between the mean places of successive blocks. The phone is where it
-/// was in a block without fixes, as phones send none at rest. Returns `None` if the way is too
-/// short or contains a jump.
+/// Returns the displacements between the mean places of successive blocks. In a block without fixes
+/// the phone stays at its last place, as phones send no fixes at rest. Returns `None` if the path
+/// is too short or contains a jump.
 fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; BLOCKS - 1]> {
     let mut means = [(0.0, 0.0); BLOCKS];
     for (mean, edge) in means.iter_mut().zip(edges.windows(2)) {

@@ -190,7 +190,7 @@ fn rest(ctx: &ScoringContext<'_>, windows: &[Window]) -> (BodyRest, f32) {
 }
 
 /// Returns whether the phone has a step counter that reports only when it rises: it is declared, it
-/// has reported, and no event says that it was lost.
+/// has reported, and the phone has not reported its loss.
 fn counts_on_change(ctx: &ScoringContext<'_>) -> bool {
     let input = ctx.input;
     input.context.declares(Kind::Steps)
@@ -274,7 +274,7 @@ pub(super) fn is_independent(ctx: &ScoringContext<'_>) -> bool {
     is_heard && walked_along_m(ctx) < APART_M
 }
 
-/// Returns the distance over which the body and the position moved together, metres: a phone
+/// Returns the distance over which the body and the position moved together, metres. A phone
 /// carried through the streets moves with its owner, and a phone left at home never walks in step
 /// with its positions.
 fn walked_along_m(ctx: &ScoringContext<'_>) -> f32 {

@@ -215,7 +215,7 @@ fn white_noise_signal(pieces: &[Piece]) -> Option<Signal> {
     })
 }
 
-/// Returns the signal of positions that leap back and forth by metres each second while the
+/// Returns the signal of positions that jump back and forth by metres each second while the
 /// receiver reports standing still.
 pub(super) fn rest_signal(fixes: &[Fix]) -> Option<Signal> {
     let (mut changes, mut squares) = (0_u32, 0.0_f32);

@@ -21,9 +21,9 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let missed = missed_corners(ctx);
     let (first, last) = (missed.first()?, missed.last()?);
     let (felt, ways) = turns_felt(ctx);
-    // A phone that turns on the path is carried on it: corners that it missed are a fault of the
-    // positions. One corner is enough if it is a street corner and the phone never turned on a path
-    // of minutes.
+    // A phone that turns on the path is carried on it: corners at which it did not turn are a fault
+    // of the positions. One corner is enough if it is a street corner and the phone never turned on
+    // a path of minutes.
     let is_frequent = missed.len() >= CORNERS && felt * 2 <= missed.len();
     let is_certain = felt == 0 && ways >= WAYS_MIN && missed.iter().any(|corner| corner.of_street);
     if !(is_frequent || is_certain) {
@@ -86,14 +86,14 @@ fn turns_felt(ctx: &ScoringContext<'_>) -> (usize, usize) {
     (felt, ways)
 }
 
-/// Returns whether fixes show a path by their speed, or by how far they lead.
+/// Returns whether fixes show a path, by their speed or by the distance covered.
 fn is_way(fixes: &[Fix]) -> bool {
     way(fixes).is_some()
 }
 
 /// A corner at which the phone did not turn.
 struct Corner {
-    /// The start and end of the time in which the phone was watched.
+    /// The start and end of the time in which the turns of the phone were examined.
     span: (u32, u32),
     /// Whether both legs are far longer than the position error.
     of_street: bool,
@@ -150,8 +150,8 @@ fn corner_at(good: &[Fix], fix: &Fix) -> Option<(f32, bool)> {
         .then_some((turn_rad, of_street))
 }
 
-/// Returns east and north from the first of these fixes to the last, if they form a path and not a
-/// wander.
+/// Returns the metres east and north from the first of these fixes to the last, if they form a path
+/// and do not only wander.
 fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     let (from, to) = (fixes.first()?, fixes.last()?);
     // The leg is whole: no silence and no end of the session cuts it short.
@@ -171,7 +171,8 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     ))
 }
 
-/// Returns the largest turn of the phone within the span. Returns `None` if it sent no data.
+/// Returns the largest turn of the phone within the span, in radians. Returns `None` if the
+/// gyroscope sent too little data.
 fn turned_rad(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let windows = ctx.windows(from_ms, to_ms);
     let (mut sum, mut low, mut high, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32, 0_usize);

@@ -1,5 +1,5 @@
-//! Compares the paths on foot, second by second, with the strides felt on them. A path is known by
-//! the speed that the receiver reports and by where it leads, so that neither a short walk nor a
+//! Compares the paths on foot, second by second, with the strides that the phone measured on them.
+//! The receiver's speed and the distance covered show a path, so that neither a short walk nor a
 //! fidgeting hand hides missing strides.
 
 use porchlight_schema::event::EventType;
@@ -14,7 +14,7 @@ use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::ScoringContext;
 use crate::window::{Fix, Window};
 
-/// The strides and gait felt on the paths.
+/// The strides and the gait that the phone measured on the paths.
 #[derive(Debug, Default)]
 struct Felt {
     way_m: f32,
@@ -58,7 +58,7 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
+/// Returns whether a step counter works: it has reported, and the phone has not reported its loss.
 fn counts(ctx: &ScoringContext<'_>) -> bool {
     let mut windows = ctx.input.windows.iter();
     windows.any(|window| window.steps.is_some()) && !ctx.has_lost_sensor()

@@ -1,4 +1,4 @@
-//! Knows whether a phone shakes more while its receiver is fast than while it stands, as in a
+//! Determines whether a phone shakes more while its receiver is fast than while it stands, as in a
 //! vehicle. A phone on a table has the same noise at any position.
 
 use crate::score::parameters::fraud::body::{

@@ -102,8 +102,8 @@ fn is_perhaps_near(ctx: &ScoringContext<'_>) -> bool {
 }
 
 /// Returns whether the courier walked far enough between two accurate fixes to reach the
-/// surroundings and to come back to the place of the later fix; or far enough to reach them before
-/// the first or after the last accurate fix.
+/// surroundings and to come to the place of the later fix. Before the first and after the last
+/// accurate fix, only one of the two distances counts.
 fn may_have_gone_there(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
     let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
     let to_ms = foot.to_ms.saturating_add(LOCATED_MS);

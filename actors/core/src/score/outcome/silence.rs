@@ -55,7 +55,7 @@ fn silences(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let mut heard_ms = 0;
     for window in ctx.input.windows.iter().filter(|window| window.has_sample) {
         match window.silent_since_ms {
-            // This silence is measured from sample to sample.
+            // The intake has measured this silence from sample to sample.
             Some(since_ms) => silences.push((
                 since_ms,
                 window.t_ms.max(since_ms.saturating_add(SILENCE_MS)),

@@ -72,7 +72,7 @@ crate::parameters::table! {
         /// The least number of fixes in that time (as `entrance::USUAL_FIXES`).
         USUAL_FIXES: usize = 20;
         /// An accuracy of up to this many times the usual one is that of the open sky. Under a
-        /// ceiling it grows within seconds, and a ramp falls by half a metre in them.
+        /// ceiling the accuracy value grows within seconds, in which a ramp falls by half a metre.
         GOOD_TIMES: f32 = 1.5;
         /// The time up to the last good fix from which the level of the street is taken.
         LEVEL_MS: u32 = 4_000;
@@ -108,8 +108,8 @@ crate::parameters::table! {
         PASSED_MS: u32 = 4_000;
         /// The least number of seconds of walking in that time: two steps through the door.
         MOVING_MIN: usize = 2;
-        /// The time from the beginning of a detected climb to a leap that it seems to begin with:
-        /// the slope is taken over 3 s before and after, and the leap takes up to 2 s.
+        /// The maximum time from the beginning of a detected climb to the leap with which it seems
+        /// to begin: the slope is taken over 3 s before and after, and the leap takes up to 2 s.
         IN_CLIMB_MS: u32 = 6_000;
         /// The push of a cabin that rides one storey within the time of a leap, m/s² over a second:
         /// half of the usual 1 m/s².
@@ -129,10 +129,10 @@ crate::parameters::table! {
         PACE_MPS: f32 = 0.8;
         /// The least rise, m/s: the slowest rate at which stairs are detected is three times this.
         RISE_MPS: f32 = 0.05;
-        /// The least rise per metre of the way by the receiver's speed. Streets rise by one in ten
+        /// The least rise per metre of the path by the receiver's speed. Streets rise by one in ten
         /// (`STEEP_M`), stairs with their landings by one in four and more.
         GRADE: f32 = 0.12;
-        /// The least rise that was lost, metres: half of a low storey, as `stops::END_M`.
+        /// The least undetected rise, metres: half of a low storey, as `stops::END_M`.
         LOST_M_MIN: f32 = 1.5;
         /// The least number of speeds that show a pace.
         SPEEDS_MIN: usize = 3;
@@ -342,8 +342,8 @@ crate::parameters::table! {
         /// The number of combined uncertainties within which a drop-off on the address's floor may
         /// be at its door (contract 5: a more distant drop-off is at another door).
         BESIDE_SIGMAS: f32 = 3.0;
-        /// The longest distance of such a stay; a farther one is an errand: wrong doors are in the
-        /// same or the next street.
+        /// The longest distance of an unmarked stay elsewhere that may be a drop-off; a farther one
+        /// is an errand: wrong doors are in the same or the next street.
         DOOR_STAY_M: f32 = 400.0;
     }
 
@@ -431,8 +431,8 @@ crate::parameters::table! {
         CHANNEL_KEYS: usize = 3;
         /// The number of position hashes under which a store keeps a trace.
         POSITION_KEYS_STORED: usize = 3;
-        /// The number of hashes of each channel under which a store keeps a trace: a copy repeats
-        /// at least two channels, so that it is missed once in a thousand if it is cut by a sixth.
+        /// The number of hashes of each channel under which a store keeps a trace. A copy repeats
+        /// at least two channels, so that one that is cut by a sixth is missed once in a thousand.
         CHANNEL_KEYS_STORED: usize = 2;
     }
 
@@ -446,7 +446,8 @@ crate::parameters::table! {
         /// The grid for those displacements, metres: above a dither, so that most pieces keep their
         /// cells, and not above the difference of two trips (5 % of 16 s at 10 m/s are 8 m).
         GRID_M: f64 = 8.0;
-        /// The least way in a piece, metres: standing still looks the same everywhere.
+        /// The least length of the path in a piece, metres: standing still looks the same
+        /// everywhere.
         PIECE_M_MIN: f64 = 40.0;
         /// The longest displacement along an axis, metres; a longer one is a gap or a jump.
         JUMP_M: f64 = 1_000.0;
@@ -457,26 +458,26 @@ crate::parameters::table! {
         SHAPE_KEYS: usize = 4;
         /// The least time between two knots, in milliseconds.
         KNOT_APART_MS: u32 = 4_000;
-        /// The least distance between two knots, metres: they lie on the way, not at its stops.
+        /// The least distance between two knots, metres: they lie on the path, not at its stops.
         KNOT_APART_M: f32 = 8.0;
         /// The largest number of knots of a trace.
         KNOTS_MAX: usize = 96;
         /// The least number of knots that are compared.
         KNOTS_MIN: usize = 12;
-        /// The least time between the first and the last of them, seconds.
+        /// The least time between the first and the last compared knot, seconds.
         OVERLAP_SEC_MIN: f64 = 60.0;
-        /// The least share of the shorter trace that this time is: one straight street that two
-        /// couriers walk at one pace is not a copy.
+        /// The least time between the first and the last compared knot, as a share of the shorter
+        /// trace: one straight street that two couriers walk at one pace is not a copy.
         OVERLAP_SHARE: f64 = 1.0 / 3.0;
         /// The mean difference of the displacements above which no shift in time is examined
-        /// further, metres: a copy that is half a second off differs by 60 m at most, between ways
+        /// further, metres. A copy that is half a second off differs by 60 m at most, between paths
         /// in opposite directions at 60 m/s.
         COARSE_M_MAX: f64 = 60.0;
         /// The longest time between two fixes that are joined by a line, in milliseconds.
         FIX_GAP_MS: u32 = 15_000;
         /// The number of knots that are examined for each shift in time.
         PROBES: usize = 16;
-        /// The least number of displacements between them.
+        /// The least number of displacements between the examined knots.
         PROBES_MIN: usize = 8;
         /// The number of fits of the shift in time.
         FITS: usize = 4;

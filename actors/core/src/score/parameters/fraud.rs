@@ -37,14 +37,15 @@ crate::parameters::table! {
         GOOD_ACCURACY_M: f32 = 20.0;
         /// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the
         /// pocket of someone who sits. In a car it is 0.24 and more nine tenths of the time, and
-        /// never below 0.17 (a recorded drive of 15 minutes); half of that is left as a margin for
+        /// never below 0.17 (a recorded drive of 15 minutes). Half of that is left as a margin for
         /// softer cars and smoother roads. In a recorded intercity train it is 0.04 to 0.31, median
         /// 0.10: see [`VIBRATION_RATIO`].
         AT_REST_ACCEL_STD: f32 = 0.085;
         /// The speed up to which a vehicle stands, m/s.
         STANDS_MPS: f32 = 0.3;
-        /// The ratio of the spread of acceleration at the speed of a vehicle to that at a standstill
-        /// from which the vehicle is felt. Recorded in two trains: 6.1 and 4.2. On a table it is 1.
+        /// The ratio of the spread of acceleration at the speed of a vehicle to that at a
+        /// standstill from which a vehicle shakes the phone. Recorded in two trains: 6.1 and 4.2.
+        /// On a table it is 1.
         VIBRATION_RATIO: f32 = 2.0;
         /// The least number of seconds at each of the two speeds.
         VIBRATION_SEC_MIN: usize = 15;
@@ -165,7 +166,7 @@ crate::parameters::table! {
         ONE_MOVE_MS: u32 = 5_000;
         /// The minimum number of outliers that errors of a receiver do not explain. Judgement.
         OUTLIERS: usize = 10;
-        /// Divisor of the number of fixes: the outliers must be at least one in this many.
+        /// The divisor of the number of fixes: at least one fix in this many must be an outlier.
         /// Judgement.
         OUTLIERS_PER_FIXES: usize = 10;
         /// The minimum number of fixes of constant altitude and accuracy.
@@ -283,15 +284,15 @@ crate::parameters::table! {
         /// The angle of a corner in radians: 50° to 130°. A courier may turn right round by
         /// stepping backwards.
         CORNER_RAD: core::ops::RangeInclusive<f32> = 0.87..=2.27;
-        /// The additional time on either side for which the phone is watched: positions are
-        /// smoothed and late.
+        /// The additional time on either side in which the turns of the phone are examined:
+        /// positions are smoothed and late.
         LATE_MS: u32 = 4_000;
         /// The minimum share of a corner that a phone turns, wherever it is carried; less
         /// contradicts the corner.
         TURNED_SHARE: f32 = 0.35;
-        /// The share of the watched seconds with data that is required.
+        /// The least share of the examined seconds that have data.
         HEARD_SHARE: f32 = 0.9;
-        /// A gyroscope whose readings never differ by more than this is dead, radians per second.
+        /// A gyroscope whose readings never differ by more than this is broken, radians per second.
         ALIVE_RAD: f32 = 0.0005;
         /// The number of corners without a turn from which the signal counts.
         CORNERS: usize = 2;

@@ -1,5 +1,5 @@
-//! Scoring parameters for where the courier was: positions, jumps, stays, entrance. Each states its
-//! unit in its name and its basis.
+//! Parameters of scoring: positions, jumps, stays and the entrance. Each name includes the unit,
+//! and each comment the source.
 
 crate::parameters::table! {
     /// Parameters of `score/place.rs`.
@@ -42,7 +42,7 @@ crate::parameters::table! {
         /// The least accuracy radius that walls cause, metres: under the open sky beside houses,
         /// phones claim up to 12 m (Merry and Bettinger 2019: errors of 7 to 13 m in towns).
         WALL_M_MIN: f32 = 12.0;
-        /// The usual accuracy is taken over this time before.
+        /// The time before an instant over which the usual accuracy is taken.
         USUAL_MS: u32 = 60_000;
         /// The minimum number of fixes from which the usual accuracy under the open sky is known:
         /// receivers settle for about 20 s (as `SETTLING_MS`).
@@ -217,8 +217,8 @@ crate::parameters::table! {
         /// The minimum length of a stay at a door before the wait for the elevator: nobody rings
         /// and gives a parcel in less (the lower limit of [`USUAL_MS`]).
         DOOR_MS_MIN: u32 = 5_000;
-        /// The minimum time of walking from a door to the place where the elevator is waited for:
-        /// four or five steps, past the reach of somebody who only steps aside at the door.
+        /// The minimum time of walking from a door to the place of the wait for an elevator: four
+        /// or five steps, past the reach of somebody who only steps aside at the door.
         WAY_TO_WAIT_MS: u32 = 3_000;
         /// The time from the beginning of a period on foot over which the initial level is taken.
         BEFORE_MS: u32 = 10_000;
@@ -321,10 +321,11 @@ crate::parameters::table! {
         /// A stop with a drop-off mark is not in the vehicle if it is farther away than this (as
         /// `stays::REVERSAL_M`).
         MARKED_AWAY_M: f32 = 8.0;
-        /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do leaps of
-        /// positions.
+        /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do periods of
+        /// positions that jump.
         DOUBTFUL_DRIVE_MS: u32 = 30_000;
-        /// A doubtful drive is dropped if it has a gait in half of its seconds.
+        /// The time of a doubtful drive per second of gait up to which the drive is dropped: half
+        /// of its seconds have a gait.
         STEP_OF_DRIVE_MS: u32 = 2_000;
         /// A doubtful drive is dropped if it lies between two walks that are closer to it than
         /// this.

@@ -52,7 +52,7 @@ crate::parameters::table! {
         /// Independent position errors for each fix on foot. None of 21 recordings with walks at
         /// one fix per second has them.
         WHITE_NOISE: f64 = 1.5;
-        /// Positions that leap back and forth independently while the reported speed is zero. None
+        /// Positions that jump back and forth independently while the reported speed is zero. None
         /// of 17 recordings with a rest does it.
         WHITE_NOISE_AT_REST: f64 = 2.5;
         /// Reported speed and change of place agree to 5 cm/s in half of the steps on foot. None of
@@ -80,8 +80,8 @@ crate::parameters::table! {
         /// Judgement: less, because a cart, a scooter and a step counter in power-save mode do it
         /// too.
         GPS_WALKS_UNCOUNTED: f64 = 2.5;
-        /// The position walks and no gait is felt, by a phone without a step counter. Judgement:
-        /// less, for the same reasons.
+        /// The position walks and a phone without a step counter measures no gait. Judgement: less,
+        /// for the same reasons.
         GPS_WALKS_UNFELT: f64 = 2.5;
         /// The position turns corners and the phone does not turn. Judgement: the only known
         /// genuine cause is a broken gyroscope.
@@ -236,7 +236,7 @@ crate::parameters::table! {
         ELEVATOR: f64 = -1.5;
         /// A stay with fewer points than this is not at a door.
         POINTS_MIN: f64 = 1.5;
-        /// The stay is longer than that, and at most ten minutes long.
+        /// The stay is longer than 120 s, and at most ten minutes long.
         LONG: f64 = 0.5;
     }
 

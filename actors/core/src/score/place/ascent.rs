@@ -9,9 +9,9 @@ use crate::score::parameters::place::upstairs::FLOOR_M_MIN;
 use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Returns whether a stay that begins at `from_ms` is on another floor than the start of its period
-/// on foot: the climbs between them add up to at least one storey, and the levels do not contradict
-/// that. The levels alone would not do, because a street may rise. The climbs alone would not do,
-/// because each of them lacks its first and last steps.
+/// on foot. The climbs between them must add up to at least one storey, and the levels must not
+/// contradict that. The levels alone are not enough, because a street may rise. The climbs alone
+/// are not enough, because each of them lacks its first and last steps.
 pub(super) fn is_on_another_floor(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,

@@ -1,4 +1,4 @@
-//! Finds the stays on foot, and rates how much each looks like the one at the door.
+//! Finds the stays on foot, and rates how much each resembles a stay at the door.
 
 mod gate;
 mod marked;
@@ -30,9 +30,9 @@ pub(crate) struct Stay {
     pub(crate) from_ms: u32,
     pub(crate) to_ms: u32,
     pub(crate) estimate: Option<Estimate>,
-    /// Height above the first pressure, in metres.
+    /// The height above that of the session's first pressure, in metres.
     pub(crate) height_m: Option<f32>,
-    /// The points for looking like the stay at the door.
+    /// The points for the resemblance to a stay at the door.
     pub(crate) points: f64,
     /// Whether a drop-off mark lies in or next to the stay.
     pub(crate) is_marked: bool,
@@ -93,9 +93,8 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
     stays
 }
 
-/// Adds two kinds of stays: one that only the height shows, if no stop was detected at that time;
-/// and a short rest where the courier turned round upstairs, if the courier stayed nowhere else
-/// there.
+/// Adds two kinds of stays: a stay that only the height shows, if no stop was detected at that
+/// time, and a short rest at a turn upstairs, if the courier stayed nowhere else there.
 fn add_upstairs(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
     for &foot in &ctx.foot_periods {
         let is_there = |stay: &Stay| {
@@ -321,8 +320,9 @@ fn is_turning_point(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool
         && goes_back(ctx, foot, None, stay)
 }
 
-/// Returns whether a stay that ends in a ride is only the wait for it: either no ride precedes it,
-/// so the ride leads to the door, or another stay since the previous ride was the one at the door.
+/// Returns whether a stay that ends in a ride is only the wait for that ride. Either no ride
+/// precedes the stay, so the ride leads to the door, or another stay since the previous ride was
+/// the one at the door.
 fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = ctx
         .events(EventType::Elevator)
@@ -363,7 +363,7 @@ fn ends_in_ride(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
     })
 }
 
-/// Returns the points of a stay for looking like the one at the door.
+/// Returns the points of a stay for its resemblance to a stay at the door.
 fn points_of(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     let mut sum = 0.0;
     if stay.is_marked {

@@ -8,7 +8,7 @@ use crate::score::parameters::place::scene::DOUBTFUL_DRIVE_MS;
 use crate::score::parameters::place::stays::BEFORE_MS;
 
 /// Removes each short drive on another floor than that on which the courier left the vehicle. The
-/// courier climbed there, so the vehicle is elsewhere, and positions behind walls leap.
+/// courier climbed there, so the vehicle is elsewhere, and positions behind walls jump.
 pub(super) fn remove_drives(timeline: &mut Vec<&Event>, height: &HeightTrack, end_ms: u32) {
     let mut parked_ms: Option<u32> = None;
     let mut has_climbed = false;

@@ -1,4 +1,4 @@
-//! Measures the way on foot: by steps, by cadence, or by the time spent walking.
+//! Measures the distance walked: by steps, by cadence, or by the time spent walking.
 
 use porchlight_schema::event::{Event, EventType};
 
@@ -58,7 +58,7 @@ pub(super) fn up_to_each(windows: &[Window], timeline: &[&Event], end_ms: u32) -
     sums
 }
 
-/// Returns the way of one second without a step counter, in metres.
+/// Returns the distance walked in one second without a step counter, in metres.
 fn by_gait(window: &Window, is_walking: impl Fn(&Window) -> bool) -> f32 {
     match window.motion.and_then(|motion| motion.cadence_hz) {
         Some(cadence_hz) if cadence_hz >= GAIT_HZ => cadence_hz.min(CADENCE_HZ_MAX) * STEP_M,
@@ -76,7 +76,7 @@ enum Movement {
     Unknown,
 }
 
-/// Returns the way of each second by the step counter, in metres.
+/// Returns the distance walked in each second by the step counter, in metres.
 fn by_counter(windows: &[Window], movement: impl Fn(&Window) -> Movement) -> Vec<f32> {
     let mut ways_m = vec![0.0; windows.len()];
     let mut from = 0;
@@ -93,10 +93,10 @@ fn by_counter(windows: &[Window], movement: impl Fn(&Window) -> Movement) -> Vec
     ways_m
 }
 
-/// Sets the way of the seconds since the previous report of the counter, of which the last one may
-/// contain a report. A report of more steps than somebody takes between two prompt reports is about
-/// the walk before it. Where a counter that was silent for long reports too few steps of a walk, or
-/// none, the time spent walking counts.
+/// Sets the distance of each second since the previous report of the counter; the last second may
+/// contain a report. A report of more steps than a courier takes between two prompt reports is
+/// about the walk before it. If a counter that was silent for long reports too few steps of a walk,
+/// or none, the time spent walking counts.
 fn spread(windows: &[Window], movement: &impl Fn(&Window) -> Movement, ways_m: &mut [f32]) {
     let steps = windows.last().and_then(|window| window.steps).unwrap_or(0);
     let steps_m = f32::from(steps) * STEP_M;

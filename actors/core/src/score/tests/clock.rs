@@ -7,7 +7,7 @@ use super::phone::{Error, Phone};
 use super::{assert_sound, spans};
 
 /// The clock is set back during the drive, and the samples of the repeated time are dropped. The
-/// vehicle seems to leap, but it only drove on.
+/// vehicle seems to jump, but it only drove on.
 #[test]
 fn a_clock_that_is_set_back_is_no_fraud() {
     for error in [Error::None, Error::Dice, Error::Wander] {
@@ -35,10 +35,10 @@ fn a_clock_that_is_set_back_is_no_fraud() {
     }
 }
 
-/// The position leaps by 3 km at the moment at which the clock is set back. No vehicle is so fast,
+/// The position jumps by 3 km at the moment at which the clock is set back. No vehicle is so fast,
 /// also if the time of the step is added.
 #[test]
-fn a_leap_at_a_clock_step_is_still_a_leap() {
+fn a_jump_at_a_clock_step_is_still_a_jump() {
     for error in [Error::Dice, Error::Wander] {
         let phone = Phone::new(error, 52)
             .leap(-3_000.0, -30.0)

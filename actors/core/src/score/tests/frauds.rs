@@ -43,7 +43,7 @@ const UNTRUE: &[(&str, Act, f64, bool)] = &[
         true,
     ),
     (
-        "a leap to the door and back",
+        "a jump to the door and back",
         |phone| {
             phone
                 .drive(-1_500.0, 0.0)
@@ -189,10 +189,10 @@ fn a_soft_car_does_not_make_a_matching_walk_suspicious() {
     }
 }
 
-/// The phone lies still and has a fix each second, or only every 30 s. Its positions leap to a door 2 km
-/// away, and back.
+/// The phone lies still and has a fix each second, or only every 30 s. Its positions jump to a door
+/// 2 km away, and back.
 #[test]
-fn a_leap_to_the_door_is_found_however_rare_the_fixes_are() {
+fn a_jump_to_the_door_is_found_however_rare_the_fixes_are() {
     for fix_every in [1.0, 5.0, 8.0, 10.0, 15.0, 30.0] {
         let mut phone = Phone::new(Error::Wander, 24);
         phone.fix_every = fix_every;

@@ -26,9 +26,9 @@ fn indoor_air_pressure_is_not_a_floor() {
     }
 }
 
-/// The drop-off is some way from the address, as with a position behind walls: on the address's
-/// floor it counts as an attempt, and the door is not reported; on another floor, or at street
-/// level, it does not.
+/// The drop-off is some way from the address, as with a position behind walls. On the address's
+/// floor it counts as an attempt, and the door is not reported. On another floor, or at street
+/// level, it does not count.
 #[test]
 fn a_drop_off_near_the_address_counts_on_its_floor() {
     for (wanted, outcome) in [

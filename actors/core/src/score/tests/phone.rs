@@ -62,7 +62,7 @@ pub(super) struct Phone {
     pub(super) mock: bool,
     /// Whether the body lies on a table, regardless of the positions.
     pub(super) lies: bool,
-    /// Whether the car is so soft that nothing is felt in it.
+    /// Whether the car is so soft that the phone measures no motion in it.
     pub(super) soft: bool,
     /// Whether the phone sends no fix while it stays in place.
     pub(super) frugal: bool,
@@ -93,7 +93,7 @@ pub(super) struct Phone {
     pub(super) lift_mps: f64,
     /// The steps per second on stairs.
     pub(super) stairs_hz: f64,
-    /// The rise per metre of the ways that it drives and walks.
+    /// The rise per metre of the streets on which it drives and walks.
     pub(super) grade: f64,
     /// The seconds from pressure to pressure, and the roughness of the pressure, hPa.
     pub(super) pressure_every: f64,

@@ -294,7 +294,7 @@ fn elevators_of_any_speed_are_found() {
         for lift_mps in [0.4, 0.63, 1.0, 1.6, 2.5, 4.0] {
             for without in [&[][..], &["motion"], &["steps"], &["pressure"]] {
                 let is_measured = !without.contains(&"pressure");
-                // A cabin this slow, or a ride of four seconds, is hardly felt.
+                // The phone hardly measures a cabin this slow, or a ride of four seconds.
                 if !is_measured && (floors == 1 || lift_mps < 0.5) {
                     continue;
                 }

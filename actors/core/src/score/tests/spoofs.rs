@@ -207,7 +207,7 @@ fn a_short_walk_also_needs_strides() {
         about(&score, "visibilityScore").filter(|entry| entry.signal == "motion_coverage");
     assert!(
         motion.all(|entry| entry.points > 0.29),
-        "its silence does not count as a loss: {:#?}",
+        "the silence of the counter does not count as a loss: {:#?}",
         score.evidence
     );
     let lost = {
@@ -266,7 +266,7 @@ fn a_speed_computed_from_the_route_shows_a_resting_body() {
     }
     assert!(
         !has(&carried, "speed_reckoned_from_route"),
-        "it walks where the positions walk"
+        "the phone walks where the positions walk"
     );
 }
 

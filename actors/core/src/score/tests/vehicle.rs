@@ -152,7 +152,7 @@ fn a_rise_without_an_event_leaves_the_elevator_unknown() {
     }
 }
 
-/// The courier rides to the third floor and stays at the door, where the positions leap about as if
+/// The courier rides to the third floor and stays at the door, where the positions jump about as if
 /// the phone drove for a quarter of a minute. The vehicle is in the street, so nothing drove.
 #[test]
 fn a_drive_upstairs_is_none() {

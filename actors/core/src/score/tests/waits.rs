@@ -11,7 +11,7 @@ use super::spans;
 use crate::score::MarkName;
 
 /// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
-/// elevator, and waits there for a minute: the stay before the walk is the one at the door,
+/// elevator, and waits there for a minute. The stay before the walk is the one at the door,
 /// although it is shorter.
 #[test]
 fn a_long_wait_for_the_elevator_down_is_not_the_stay_at_the_door() {
@@ -36,7 +36,7 @@ fn a_long_wait_for_the_elevator_down_is_not_the_stay_at_the_door() {
 }
 
 /// The courier waits in the hall right at the address's point, then climbs five floors to a flat at
-/// the far end of the house, stays there, and comes back: the flat is the door, because nobody
+/// the far end of the house, stays there, and comes back. The flat is the door, because nobody
 /// climbs past it.
 #[test]
 fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
@@ -185,7 +185,7 @@ fn a_courier_who_paces_before_the_door_stays_there() {
 }
 
 /// The courier waits a minute at a garden gate until somebody opens, walks a few steps to the door
-/// of the house, and hands the parcel over there, with a tap some seconds after the gate: only the
+/// of the house, and hands the parcel over there, with a tap some seconds after the gate. Only the
 /// time at the door counts.
 #[test]
 fn a_wait_at_a_garden_gate_is_not_a_part_of_the_time_at_the_door() {

@@ -94,7 +94,7 @@ fn is_in_building(ctx: &ScoringContext<'_>, places: &Places, span: (u32, u32)) -
         .any(|place| last.place.distance_m(place) <= near_m)
 }
 
-/// Returns whether location was switched off at `t_ms`. Its silence is then a loss in any place.
+/// Returns whether location was switched off at `t_ms`. Missing fixes are then a loss in any place.
 fn is_switched_off(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
     let mut off = false;
     for &(at_ms, name) in ctx.input.system {

@@ -1,16 +1,16 @@
 //! Finds the times at which the phone's clock was set back.
 //!
-//! A phone should count the time of its samples by a monotonic clock. One that takes the time of day
-//! repeats some seconds when that is set back, and the intake drops the samples of these seconds as
-//! out of order. The time between the last sample before them and the first one after them is then
-//! longer than their difference.
+//! A phone should count the time of its samples by a monotonic clock. A phone that takes the time
+//! of day repeats some seconds when its clock is set back, and the intake drops the samples of
+//! these seconds as out of order. The time between the last sample before them and the first one
+//! after them is then longer than their difference.
 
 use porchlight_schema::sample::Kind;
 
 use crate::intake::measures;
 use crate::window::ClockStep;
 
-/// The least time by which a clock is set back that matters, in milliseconds: a vehicle in a town
+/// The least time by which a clock is set back that counts, in milliseconds: a vehicle in a town
 /// (14 m/s) then seems to be faster than any delivery vehicle (50 m/s).
 const STEP_MS_MIN: u32 = 3_000;
 /// The times of two kinds of samples agree within this, in milliseconds: each has an interval of about

@@ -99,13 +99,13 @@ fn a_batch_that_cannot_be_read_to_its_end_counts_as_quarantined() {
     // The format, the number of samples, two bytes of `t_max_ms`, the number of runs, and then the
     // kind of the first run.
     bytes[5] = 9;
-    let unreadable = PackedBatch::from_bytes(bytes.into()).unwrap();
+    let undecodable = PackedBatch::from_bytes(bytes.into()).unwrap();
     let mut machine = SessionMachine::default();
-    machine.receive(&context, 0, &unreadable);
+    machine.receive(&context, 0, &undecodable);
     assert_eq!(machine.next_seq(), 1);
     let known = Replay::with_events(&context, machine.final_events(&context));
     for mut replay in [Replay::new(&context), known] {
-        assert!(!replay.batch(0, &unreadable));
+        assert!(!replay.batch(0, &undecodable));
         assert!(replay.batch(1, &readable));
         let replayed = replay.finish();
         assert_eq!(replayed.quarantined_batches, 1);

@@ -1,5 +1,5 @@
-//! Pins what a fixed recording leaves in a store, so that no change of the state or of the detectors
-//! keeps the number of the format of snapshots.
+//! Pins the snapshots and the keys of the trace of a fixed recording, so that no change of the
+//! state or of the detectors keeps the number of the snapshot format.
 
 use std::fmt::Write as _;
 
@@ -41,9 +41,9 @@ struct Part {
     up_m: f64,
     /// Steps in ten seconds.
     steps: u32,
-    /// Spread of the acceleration, m/s².
+    /// The spread of the acceleration, m/s².
     shake: f64,
-    /// Accuracy of the fixes in metres; `None`: the phone sends no fix.
+    /// The accuracy of the fixes in metres; `None` if the phone sends no fix.
     accuracy_m: Option<u32>,
 }
 
@@ -202,8 +202,8 @@ fn context_of_door() -> SessionContext {
 }
 
 /// A later release discards the snapshots of an earlier one only if their number differs. Otherwise
-/// it reads the bytes of the old state as the new one, and goes on with half of what it would have
-/// detected itself.
+/// it reads the bytes of the old state as a new one, and its events differ from those that it would
+/// have detected itself.
 #[test]
 fn a_changed_state_or_detector_has_another_snapshot_format() {
     let batches = recording();

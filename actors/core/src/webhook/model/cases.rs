@@ -26,7 +26,11 @@ fn internal_faults_do_not_use_up_attempts() {
     world.receiver = Receiver::OursFails;
     world.apply(Op::Enqueue(1));
     world.run_until(START.plus_ms(3_600_000));
-    assert!(world.sent.len() < 80, "tried {} times", world.sent.len());
+    assert!(
+        world.sent.len() < 80,
+        "attempted {} times",
+        world.sent.len()
+    );
     world.receiver = Receiver::Answers;
     world.run_until(START.plus_ms(3_700_000));
     assert_eq!(world.sent.last().unwrap().2, 1);
@@ -61,7 +65,7 @@ fn a_release_shows_old_messages_and_keeps_attempts_in_flight() {
     world.receiver = Receiver::Hangs;
     world.apply(Op::Enqueue(1));
     world.run_until(START.plus_ms(10));
-    assert_eq!(world.tries.len(), 1);
+    assert_eq!(world.attempts.len(), 1);
     // A restriction hid this message for an hour, so no listing showed it.
     let hidden_at = START.plus_ms(-3_600_000);
     let session_id = SessionId::new(hidden_at, 7);
@@ -73,7 +77,7 @@ fn a_release_shows_old_messages_and_keeps_attempts_in_flight() {
     world.input(Input::Released);
     world.run_until(START.plus_ms(1_000));
     assert_eq!(world.messages[&hidden].state, State::Delivered);
-    assert_eq!(world.tries.len(), 1, "the attempt is still in flight");
+    assert_eq!(world.attempts.len(), 1, "the attempt is still in flight");
     world.run_until(START.plus_ms(10_000));
     let timed_out = world.messages.values().find(|m| m.id != hidden).unwrap();
     assert_eq!((timed_out.state, timed_out.attempts), (State::Waiting, 1));
@@ -138,9 +142,9 @@ fn a_hanging_receiver_holds_ever_fewer_fast_permits() {
         world.enqueue(session);
     }
     world.input(Input::Woken);
-    assert!(world.tries.len() > 24);
+    assert!(world.attempts.len() > 24);
     world.run_until(START.plus_ms(14_000));
-    assert_eq!(world.tries.len(), Policy::IN_FLIGHT_MIN - 1);
+    assert_eq!(world.attempts.len(), Policy::IN_FLIGHT_MIN - 1);
     world.receiver = Receiver::Answers;
     world.run_until(START.plus_ms(30_000));
     assert_eq!(world.sent.len(), 250);
@@ -267,10 +271,10 @@ fn a_receiver_that_is_slow_on_all_sessions_gets_no_additional_attempts() {
     }
     world.input(Input::Woken);
     let mut most = 0;
-    while !world.tries.is_empty() {
+    while !world.attempts.is_empty() {
         world.run_until(world.now.plus_ms(1));
         if world.now > START.plus_ms(2_000) {
-            most = most.max(world.tries.len());
+            most = most.max(world.attempts.len());
         }
     }
     assert_eq!(world.sent.len(), 2_000);
@@ -348,9 +352,9 @@ fn a_manual_attempt_is_made_at_once_during_a_pause() {
         world.run_until(world.now.plus_ms(1_000));
     }
     assert_eq!(world.sent.len(), sent + 3);
-    let tried = [(State::Failed, 7), (State::Waiting, 1), (State::Waiting, 1)];
-    assert_eq!(states(&world), tried);
-    // Their next attempts by the schedule are held again.
+    let attempted = [(State::Failed, 7), (State::Waiting, 1), (State::Waiting, 1)];
+    assert_eq!(states(&world), attempted);
+    // The next scheduled attempts of these messages are held again.
     world.run_until(world.now.plus_ms(3_600_000));
     assert_eq!(world.sent.len(), sent + 3);
     assert_eq!(states(&world)[1], (State::Held, 1));
@@ -391,7 +395,7 @@ fn a_long_outbox_is_never_fully_loaded_into_memory() {
     }
     world.input(Input::Woken);
     assert!(world.machine.window_len() <= Policy::default().lanes_max);
-    while !world.tries.is_empty() {
+    while !world.attempts.is_empty() {
         world.run_until(world.now.plus_ms(1));
         assert!(world.machine.window_len() <= Policy::default().lanes_max);
     }

@@ -8,7 +8,8 @@ use crate::score::parameters::place::stays::{CABIN_MS, SAME_FLOOR_M, STEPS_AWAY_
 use crate::score::scoring_context::{FootPeriod, ScoringContext};
 
 /// Returns whether a stay without a mark is a rest on the way to one of the stays in `upstairs`, or
-/// back from it: the courier climbed farther in the same direction, or did not leave the cabin.
+/// back from it. The courier then climbed farther in the same direction, or did not leave the
+/// cabin.
 pub(super) fn is_rest(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
