@@ -159,8 +159,8 @@ fn treatment(table: u8) -> Option<Treatment> {
         b'y' | b'w' | b'W' | b'i' | b'b' => Some(Treatment::Copied),
         // Webhooks, organizations, API keys, recorders, documents.
         b'h' | b'g' | b'k' | b'R' | b'#' => Some(Treatment::Copied),
-        // Lists of sessions by state, tenant, delivery and rider; keys by age; ids of messages and
-        // keys; the outboxes.
+        // Lists of sessions by state, tenant, delivery and courier; keys by age; ids of messages
+        // and keys; the outboxes.
         b'l' | b'c' | b't' | b'd' | b'r' | b'I' | b'M' | b'K' | b'o' | b'q' | b'u' | b'z'
         | b'F' => Some(Treatment::Derived),
         // The missing numbers of a journal are found again, and snapshots are written again. A
@@ -193,7 +193,7 @@ fn require_equal(are_equal: bool, what: &'static str) -> Result<(), MigrateError
     }
 }
 
-/// Imports the links by which apps on stock phones record deliveries, and compares them.
+/// Imports the recorders, and compares them.
 async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     let mut after = None;
     loop {

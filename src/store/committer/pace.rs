@@ -136,7 +136,7 @@ mod tests {
         let (mut written, mut most, mut spaced) = (0, 0, false);
         let mut not_before_us = 0;
         while now_us < 2_000_000 {
-            // The group begins when something waits and the space has passed.
+            // A group begins when a write waits and the spacing has passed.
             let next_us = (written + 1) * 1_000_000 / per_sec;
             now_us = now_us.max(next_us).max(not_before_us);
             let arrived = now_us * per_sec / 1_000_000;

@@ -182,7 +182,7 @@ fn a_removed_session_is_unreadable_in_every_copy_of_its_rows() {
     apply(&engine, vec![delete(start_row(1))]);
     apply(&engine, vec![put(place_row(), b"one courier", 4)]);
     engine.purge().unwrap();
-    // The files of the engine from before, with the keys of now.
+    // The files of the engine from before the removal, with the keys from after it.
     let old = MemoryEngine::new();
     apply(&old, copy);
     let old = folder.open(&old);
@@ -364,7 +364,7 @@ fn a_scan_goes_on_behind_a_row_whose_key_was_destroyed() {
     for number in [2, 3] {
         apply(&engine, vec![delete(start_row(number))]);
     }
-    // A backup from before, with the keys of now.
+    // A backup from before the removal, with the keys from after it.
     let old = MemoryEngine::new();
     apply(&old, copy);
     let old = folder.open(&old);

@@ -177,8 +177,8 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
 }
 
 /// Verifies once that no other process serves. Returns the reason to stop if one does. `may_stop`
-/// is false if, at the time before, nodes may not have noticed yet that a single process has
-/// started.
+/// is false if, at the previous verification, nodes may not have noticed yet that a single process
+/// had started.
 async fn verify(
     inner: &Arc<Inner>,
     nodes: Option<&mut NodesWatch>,
