@@ -17,7 +17,7 @@ const MEASUREMENT_TTL: Duration = Duration::from_millis(100);
 struct QueueDelay {
     /// The time at which the pending probe was queued.
     sent: Cell<Option<Instant>>,
-    /// Delay of the last probe, and when it finished.
+    /// The delay of the last probe, and the time at which it left the queue.
     measured: Cell<Option<(Duration, Instant)>>,
 }
 
