@@ -269,7 +269,7 @@ fn decode(bytes: &[u8]) -> StoreResult<Mark> {
         .map_err(|error| StoreError::Damaged(format!("a privacy mark: {error}")))
 }
 
-/// Determines the sessions that webhooks must not mention.
+/// The sessions that webhooks must not mention.
 #[derive(Clone)]
 pub struct Restrictions {
     /// The marks of all subjects.

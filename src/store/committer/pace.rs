@@ -56,8 +56,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns how long after the start of a group of `writes` synced writes the next one may
-    /// start, if the previous group started `since` earlier.
+    /// Returns the time from the start of a group of `writes` synced writes to the earliest start
+    /// of the next group. The previous group started `since` earlier.
     pub(super) fn spacing(&mut self, writes: usize, since: Duration) -> Duration {
         let group_writes = u32::try_from(writes).unwrap_or(u32::MAX);
         self.measure(group_writes, since);

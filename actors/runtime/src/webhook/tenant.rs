@@ -174,7 +174,7 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Returns how many deliveries [`retry_all`](Self::retry_all) would retry.
+    /// Returns the number of deliveries that [`retry_all`](Self::retry_all) would retry.
     ///
     /// # Errors
     ///
