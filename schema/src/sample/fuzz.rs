@@ -20,7 +20,7 @@ use super::packed::PackedBatch;
 use super::{Sample, proto};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 
-/// Maximum size of an input: longer inputs only repeat what shorter ones contain.
+/// Maximum size of an input: longer inputs only repeat the patterns of shorter ones.
 const INPUT_BYTES_MAX: usize = 4_096;
 /// Maximum number of inputs kept besides the corpus as starting points.
 const GROWN_MAX: usize = 512;
@@ -126,7 +126,7 @@ fn read(packed: &PackedBatch) -> Result<u32, ()> {
     Ok(samples.len() as u32)
 }
 
-/// Feeds one input to every decoder and returns how many could read it.
+/// Feeds one input to every decoder and returns the number of decoders that could read it.
 fn feed(input: &[u8]) -> usize {
     let of_json = json::decode_batch(input);
     let of_line = json::decode_line(input);
