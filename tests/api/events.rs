@@ -17,8 +17,8 @@ pub(crate) fn events(id: &str) -> String {
     format!("/v1/sessions/{id}/events")
 }
 
-/// Returns ten seconds of a ride that stops every second minute and temporarily loses its
-/// satellites.
+/// Returns a batch with ten seconds of a ride that stops every second minute and temporarily loses
+/// its satellites.
 fn batch(seq: u32) -> Value {
     let sample = |n: u32| {
         let t = seq * 10 + n;

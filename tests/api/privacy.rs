@@ -405,7 +405,7 @@ async fn recorder(server: &Server) -> (String, String) {
     )
 }
 
-/// Pushes a position of now to a recorder's link.
+/// Pushes a position with the present time to a recorder's link.
 async fn push(server: &Server, link: &str) -> Answer {
     let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
     let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");

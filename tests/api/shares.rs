@@ -95,7 +95,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer[..length]).to_lowercase()
 }
 
-/// Waits until the server has answered or read the sent bytes: then it has counted them.
+/// Waits until a condition holds, at most a minute.
 pub(crate) async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..6_000 {
         if condition().await {

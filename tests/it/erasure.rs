@@ -62,7 +62,7 @@ async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
     ids
 }
 
-/// Returns ten seconds on foot, with a mark that names the courier.
+/// Returns a batch with ten seconds on foot, and with a mark that names the courier.
 fn batch(rider: &str, seq: u32) -> String {
     let position = |n: u32| {
         let t = seq * 10 + n;

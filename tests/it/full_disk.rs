@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Folder, Server, block_on, http};
 
-/// The size of the disk. A quarter of it is the reserve, and a quarter of that the floor.
+/// The size of the disk in MiB. A quarter of it is the reserve, and a quarter of the reserve is the
+/// space below which the store writes nothing.
 const DISK_MIB: u64 = 96;
 
 /// A mounted file system of its own, at the place of a folder's store.

@@ -1,5 +1,5 @@
 //! Tests that the real binary refuses to start on a store whose secret key is lost or replaced, and
-//! says what to do.
+//! names the remedy.
 
 use std::fs;
 use std::path::Path;

@@ -62,7 +62,8 @@ async fn read_all(client: &Client) -> Seen {
         // The URL contains the host of the request.
         insight["pathImageUrl"].take();
         if insight["status"] == "processing" {
-            // The time when the process that runs the session last saw new data.
+            // Until a session is scored, `updatedAt` is the time at which its process last received
+            // new data.
             insight["updatedAt"].take();
         }
         insights.insert(id.clone(), insight);

@@ -26,7 +26,7 @@ const REST_MS: u64 = 30_000;
 const FAILOVER_MS: u64 =
     DEAD_AFTER_MS * 10 / 9 + 3 * (MEMBERS_READ_MS * 10 / 9 + TICK_MS_MAX) + 1_000;
 
-/// An additional seed that once found a fault, one of this simulation.
+/// An additional seed, with which this simulation itself once had a fault.
 const REGRESSION_SEED: u64 = 748;
 
 fn seeds() -> Vec<u64> {

@@ -34,8 +34,8 @@ pub(crate) struct NameServer {
     behave: Arc<Mutex<Arc<Behave>>>,
 }
 
-/// Returns the name in the question that stands at byte 12 of a packet, its type, and where it
-/// ends.
+/// Returns the name in the question that stands at byte 12 of a packet, its type, and the position
+/// after it.
 fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
     let (mut name, mut at) = (String::new(), 12);
     loop {

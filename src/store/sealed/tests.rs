@@ -354,7 +354,7 @@ fn a_row_that_is_replaced_while_it_is_read_never_seems_absent() {
 }
 
 #[test]
-fn a_scan_goes_on_behind_a_row_whose_key_was_destroyed() {
+fn a_scan_continues_after_a_row_whose_key_was_destroyed() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     let engine = folder.open(&inner);
     for number in 1..=4 {

@@ -18,7 +18,7 @@ use crate::server::{Folder, Server, binary, block_on, successful};
 
 /// The duration of the count.
 const COUNTED: Duration = Duration::from_secs(30);
-/// A server without a further transaction for this long has finished its work.
+/// The time without a further transaction after which a server has finished its work.
 const QUIET: Duration = Duration::from_secs(12);
 /// The number of sessions started per second.
 const STARTS_PER_SEC: u32 = 100;

@@ -1,5 +1,6 @@
-//! Tests the service on a database in two data centres: which of them it refuses, and that a cut
-//! link between the data centres loses nothing in the one that the service names.
+//! Tests the service on a database in two data centres. The service refuses a replication with
+//! which answers could be wrong, and a cut link between the data centres loses nothing in the one
+//! that it names.
 //!
 //! Each data centre has one node of Cassandra and one replica of each row. Proxies carry the
 //! connections between the two nodes, and are cut. The service still reaches both: if it sent a

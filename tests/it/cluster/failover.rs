@@ -19,7 +19,7 @@ const SESSIONS: usize = 6_000;
 const AT_ONCE: usize = 32;
 /// The number of batches of each session.
 const BATCHES: u32 = 3;
-/// Longer than any failover.
+/// The timeout of each step, longer than any failover.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 async fn begin(client: Client) {

@@ -1,4 +1,4 @@
-//! Tests which requests the console admits, and under which conditions.
+//! Tests the requests that the console admits, and their conditions.
 
 use reqwest::Method;
 use reqwest::header::{COOKIE, SET_COOKIE};

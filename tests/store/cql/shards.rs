@@ -18,7 +18,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// The number of shards.
 const SHARDS: u64 = 256;
 
-/// A wall clock that differs from the machine's by these milliseconds.
+/// A wall clock that differs from the machine's by this number of milliseconds.
 struct ShiftedClock(i64);
 
 impl Clock for ShiftedClock {
