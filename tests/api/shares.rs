@@ -207,7 +207,7 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
 async fn large_bodies_of_a_tenant_take_turns() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
-    // Each unpacks to 2 MiB, and the share of 4 MiB covers one of them and the beginnings of the
+    // Each body unpacks to 2 MiB, and the share of 4 MiB covers one body and the beginnings of the
     // others. If all were unpacked at the same time, few would be completed.
     let mut plain = batch(0).to_string().into_bytes();
     plain.resize(2 * 1024 * 1024, b' ');

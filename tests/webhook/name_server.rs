@@ -1,4 +1,4 @@
-//! A DNS server under our control: a function decides its answers.
+//! A DNS server that a test controls: a function decides its answers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

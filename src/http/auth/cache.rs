@@ -162,7 +162,7 @@ impl KeyCache {
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
             self.evict_old(map);
-            // All entries are in use, or keys are being guessed: either way the cache is cleared.
+            // If all entries are in use, or keys are being guessed, the whole cache is cleared.
             if map.len() >= max {
                 map.clear();
             }

@@ -1,4 +1,4 @@
-//! Measures the cost of a CQL cluster: processor time of our process per batch, relative to an
+//! Measures the cost of a CQL cluster: processor time of the service per batch, relative to an
 //! embedded store, and lightweight transactions per second.
 //!
 //! `PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo

@@ -195,7 +195,7 @@ async fn a_seq_used_by_another_node_is_detected() {
     assert_eq!(put(&b, 1, 1).await, Appended::New);
     assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
     assert_eq!(put(&b, 2, 2).await, Appended::New);
-    // Each node's cached knowledge of the other expires after a moment.
+    // The knowledge that each node caches about the other node's batches expires after this time.
     tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS)).await;
     assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
     assert_eq!(put(&a, 2, 2).await, Appended::Repeated);

@@ -156,7 +156,7 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
         } = counts;
         println!("| {name} | {reads} | {scans} | {writes} | {rows} |");
     }
-    // All shards together, for live and for marked sessions.
+    // The limit holds for all shards together, for live and for marked sessions.
     assert!(at_rest.reads + at_rest.scans <= SHARDS / 16, "{at_rest:?}");
     // A process reads each watermark of a shard once.
     let marks = 2 * SHARDS;

@@ -153,7 +153,8 @@ impl<'a> ColumnReader<'a> {
         value_of: &impl Fn(i64) -> f32,
         rooms: &mut Rooms,
     ) -> usize {
-        // This many further short differences stay within the 32 bits of a vector lane.
+        // From a previous value below this bound, further short differences stay within the 32 bits
+        // of a vector lane.
         let is_far = |column: &Self| column.previous.unsigned_abs() >= 1 << 30;
         if columns.iter().any(is_far) {
             return 0;
@@ -250,8 +251,8 @@ fn put_four(bytes: &[u8], room: &mut [u16; 4]) -> Option<u32> {
     // highest byte.
     let highest = word & 0x8080_8080_8080_8080;
     let places = PLACES[(highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255];
-    // They are stored before the next column is read: the numbers of three columns exceed the
-    // processor's registers, and a second of `imu` took 6 % more instructions.
+    // The four numbers are stored before the next column is read: the numbers of three columns
+    // exceed the processor's registers, and a second of `imu` took 6 % more instructions.
     *room = [
         word as u16,
         (word >> (places & 63)) as u16,

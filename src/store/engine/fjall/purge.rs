@@ -42,7 +42,7 @@ pub(super) fn purge(
     folder: &Path,
     keyspaces: [&Keyspace; 2],
 ) -> fjall::Result<()> {
-    // All removals so far have a lower number.
+    // The sequence numbers of the removals before this call are lower.
     let removed_until = database.visible_seqno();
     let mut old = files(folder, "jnl")?;
     pad_journal(keyspaces)?;
