@@ -159,7 +159,7 @@ async fn bytes_are_counted_on_arrival_and_limited_per_tenant() {
         assert!(refused.starts_with("http/1.1 429"), "{refused}");
         assert!(refused.contains("retry-after: 1"), "{refused}");
     }
-    // The other bodies are awaited.
+    // The server waits for the rest of the other bodies.
     let more = actix_rt::time::timeout(Duration::from_millis(500), answers.next()).await;
     assert!(more.is_err(), "{more:?}");
     drop(answers);

@@ -167,7 +167,7 @@ fn names(expr: &str) -> Vec<String> {
             .unwrap_or(word);
         word.to_owned()
     };
-    // `job="porchlight"` is a value.
+    // In `job="porchlight"`, the word is a value and no metric.
     ours.filter(|word| *word != "porchlight")
         .map(plain)
         .collect()

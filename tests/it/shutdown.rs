@@ -227,7 +227,7 @@ fn kept_connections_are_answered_during_an_idle_shutdown() {
         let rest = stream.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(rest, 0, "it was the last");
     }
-    // No client is connected any more.
+    // No client is connected, so the server ends.
     assert!(server.ended(Duration::from_secs(60)).success());
 }
 

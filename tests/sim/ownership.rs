@@ -198,7 +198,7 @@ fn shards_of_a_killed_node_fail_over_within_the_design_time() {
     for seed in seeds().into_iter().step_by(5) {
         let mut chance = Chance::of(&[seed, 0xdead]);
         let cluster = Cluster::without_slow_answers(seed, 3);
-        // At any time between two heartbeats.
+        // The kill happens at any time between two heartbeats.
         let at_ms = 35_000 + chance.between(0, HEARTBEAT_MS as i64) as u64;
         let node = chance.between(0, 2) as usize;
         assert_fails_over(cluster, node, at_ms, seed);

@@ -321,7 +321,7 @@ async fn an_empty_body_is_accepted_with_any_media_type() {
                 .header("content-type", "application/x-www-form-urlencoded");
             request.body(body).send().await.unwrap().status().as_u16()
         };
-        // As `curl -d ''` sends it.
+        // `curl -d ''` sends this body.
         assert_eq!(send("").await, status, "{path}");
         assert_eq!(send("event=1").await, 415, "{path}");
     }

@@ -56,7 +56,8 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
 
 fn answer(packet: &[u8], end: usize, code: u8, address: Option<(Ipv4Addr, u32)>) -> Vec<u8> {
     let mut answer = packet[..end].to_vec();
-    // An answer, with recursion; one question, and the counts of the other sections.
+    // The flags of an answer with recursion and its code, one question, and no record in the other
+    // sections.
     answer[2..12].copy_from_slice(&[0x81, 0x80 | code, 0, 1, 0, 0, 0, 0, 0, 0]);
     if let Some((address, ttl)) = address {
         answer[7] = 1;

@@ -53,7 +53,7 @@ const TELLING: [u8; 24] = [
 
 fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
     let mut input = corpus[chance.below(corpus.len())].clone();
-    // Usually one step: heavily broken inputs fail at the first check.
+    // Most inputs are changed in one step, because heavily broken inputs fail at the first check.
     for _ in 0..=chance.next().trailing_zeros().min(8) {
         let at = chance.below(input.len() + 1);
         let to = (at + 1 + chance.below(32)).min(input.len());

@@ -145,7 +145,7 @@ mod tests {
             let space = pace.spacing(writes, us(now_us - begun_us));
             begun_us = now_us;
             not_before_us = now_us + space.as_micros() as u64;
-            // The sync.
+            // The write and the sync of a group take this time.
             now_us += 150;
             if now_us > 1_000_000 {
                 most = most.max(writes);

@@ -77,7 +77,7 @@ fn entries(sample: &Sample, begins_ms: i64) -> Vec<Value> {
             }
             entries
         }
-        // No app sends these.
+        // No app sends these kinds of samples.
         Reading::Motion { .. } | Reading::Activity { .. } | Reading::System { .. } => Vec::new(),
     }
 }

@@ -109,7 +109,7 @@ async fn scan_for_unknown(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cost_of_finding_work_depends_on_live_sessions() {
     let keyspace = CqlServer::fresh_keyspace();
-    // Sessions of four weeks, long finished.
+    // The sessions of four weeks ended long ago.
     for days in [28, 21, 14, 7, 3, 2] {
         let differs_ms = -days * 24 * HOUR_MS;
         let Some(store) = serve(&keyspace, differs_ms).await else {

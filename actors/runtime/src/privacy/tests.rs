@@ -139,7 +139,7 @@ async fn a_damaged_mark_concerns_only_its_subject() {
     }
     let key = [&[MARK], tenant_key(tenant(1)).as_slice(), &subject().key()].concat();
     damage(&engine, &key);
-    // A process that starts.
+    // A node that has read no marks yet reads all of them.
     assert!(other.refresh(&*store).await.unwrap());
     assert_eq!(other.of(tenant(1), &subject()), Mark::of_damaged());
     assert!(other.of(tenant(2), &subject()).restricted);

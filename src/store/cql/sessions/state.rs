@@ -410,7 +410,7 @@ impl Inner {
             return Ok(());
         };
         match self.write_state(session_id, version, &next).await? {
-            // A later change has replaced them.
+            // If the write is refused, a later change has already replaced the learned rows.
             Lwt::Applied | Lwt::Refused => Ok(()),
             Lwt::InDoubt(error) => Err(error),
         }
