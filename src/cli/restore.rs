@@ -227,7 +227,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         let error = format!("{:#}", failed.unwrap_err());
         assert!(error.contains("idle_timeuot"), "{error}");
-        assert_eq!(left, 3, "nothing was created");
+        assert_eq!(left, 3, "the command created nothing");
     }
 
     #[test]

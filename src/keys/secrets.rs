@@ -323,7 +323,11 @@ mod tests {
         assert_eq!(report.key, new.fingerprint());
         assert_ne!(report.key, old.fingerprint());
         report = new.rewrap(store.as_ref()).await.unwrap();
-        assert_eq!((report.rewrapped, report.current), (0, 4), "once is enough");
+        assert_eq!(
+            (report.rewrapped, report.current),
+            (0, 4),
+            "a second call seals nothing again"
+        );
         let stored = store.endpoint(made.tenant).await.unwrap().unwrap();
         assert_eq!(stored.version, made.version + 1);
         let opened = |sealed| new.open(made.tenant, made.id, sealed).unwrap();

@@ -154,7 +154,11 @@ fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
     let key = first.key("secret");
     let second = Server::start(&folder, &borrowed(&variables));
     let status = first.ended(Duration::from_secs(60));
-    assert_eq!(status.code(), Some(71), "it was outrun");
+    assert_eq!(
+        status.code(),
+        Some(71),
+        "a newer process has replaced this one"
+    );
 
     let url = Arc::new(RwLock::new(second.api.clone()));
     let client = Client::new(&url, &key);

@@ -183,7 +183,7 @@ fn no_file_of_the_store_and_no_key_reveals_erased_data() {
         assert_eq!(
             block_on(revealed(&store, &other)).len(),
             1,
-            "the others stay"
+            "the data of the other courier stays"
         );
     }
 }

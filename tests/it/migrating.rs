@@ -184,7 +184,10 @@ fn kill_at(mut command: Child, keyspace: &str, at: usize) -> usize {
             let error = String::from_utf8_lossy(&output.stderr);
             panic!("it ended too early, {}: {error}", output.status);
         }
-        assert!(began.elapsed() < STEP_TIMEOUT, "it does not begin");
+        assert!(
+            began.elapsed() < STEP_TIMEOUT,
+            "the migration does not begin"
+        );
     }
     command.kill().unwrap();
     command.wait().unwrap();
@@ -286,7 +289,7 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
             &keyspace,
             at,
         );
-        assert!(there < all, "it was killed too late");
+        assert!(there < all, "the migration was killed too late");
     }
     let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let done: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();

@@ -271,7 +271,10 @@ async fn add_late_batch(client: &Client, nodes: [&Server; 2], key: &str, session
         if insight["updatedAt"] != before["updatedAt"] && insight["status"] == "ready" {
             break;
         }
-        assert!(began.elapsed() < MOVE_TIMEOUT, "not scored again");
+        assert!(
+            began.elapsed() < MOVE_TIMEOUT,
+            "the session was not scored again"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     insight_at_both(nodes, key, session_id).await;

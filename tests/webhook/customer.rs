@@ -258,7 +258,7 @@ async fn a_repeated_create_or_rotate_returns_the_same_secret() {
 
     assert_eq!(customer.call("DELETE", "/v1/webhooks", None).await.0, 204);
     let again = repeated(create, "k", url).await;
-    assert_eq!(again.0, 201, "forgotten with the webhook");
+    assert_eq!(again.0, 201, "the key was removed with the webhook");
     assert_ne!(again.1["secret"], made.1["secret"]);
     server.stop();
 }

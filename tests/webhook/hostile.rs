@@ -354,7 +354,7 @@ async fn each_connection_makes_a_full_tls_handshake() {
         assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
     }
     let kinds = kinds.lock().unwrap();
-    assert_eq!(kinds.len(), 4, "each has a connection of its own");
+    assert_eq!(kinds.len(), 4, "each request has a connection of its own");
     assert!(
         kinds
             .iter()

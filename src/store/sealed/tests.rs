@@ -272,7 +272,7 @@ fn rows_of_an_earlier_version_stay_as_they_are_until_they_are_gone() {
     assert!(has_note());
     engine.purge().unwrap();
     apply(&engine, continuity::markers(3).into());
-    assert!(has_note(), "there still are such rows");
+    assert!(has_note(), "rows of an earlier version are left");
     apply(
         &engine,
         vec![

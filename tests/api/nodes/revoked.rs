@@ -36,7 +36,7 @@ async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
     owner.key_admin.revoke(id, owner.clock.now()).await.unwrap();
     for node in [edge, owner] {
         wait_until(async || status(node, revoked).await == 401).await;
-        assert_eq!(status(node, other).await, 200, "only this one");
+        assert_eq!(status(node, other).await, 200, "the other key stays valid");
     }
     for watching in watching {
         let rest = timeout(PROPAGATION_TIMEOUT, watching.rest()).await;

@@ -82,7 +82,10 @@ fn the_sessions_of_a_lost_node_run_again() {
             if cluster.sum(live).await as usize == sessions && claimed.is_some() {
                 break;
             }
-            assert!(lost.elapsed() < STEP_TIMEOUT, "they do not run");
+            assert!(
+                lost.elapsed() < STEP_TIMEOUT,
+                "the sessions of the lost node do not run"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let (all, first) = (lost.elapsed().as_secs_f64(), first.unwrap().as_secs_f64());

@@ -208,7 +208,7 @@ fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, 
         assert_eq!(
             block_on(revealed(store, &others)).len(),
             1,
-            "the others stay"
+            "the data of the others stays"
         );
     }
 }

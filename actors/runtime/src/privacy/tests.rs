@@ -156,7 +156,10 @@ async fn a_damaged_mark_concerns_only_its_subject() {
     }
     other.refresh(&*store).await.unwrap();
     assert!(other.of(tenant(1), &another).restricted);
-    assert!(node.of(tenant(1), &subject).held, "nothing is lifted");
+    assert!(
+        node.of(tenant(1), &subject).held,
+        "a damaged mark keeps its hold"
+    );
 }
 
 #[tokio::test]
@@ -192,7 +195,7 @@ async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
         other.refresh(&*store).await.unwrap();
         assert!(other.has_any(tenant(number)));
         let counted = store.document(collection(), key.to_vec()).await;
-        assert!(counted.unwrap().is_some(), "it is written again");
+        assert!(counted.unwrap().is_some(), "the count is written again");
     }
 }
 

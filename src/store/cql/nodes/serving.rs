@@ -318,7 +318,10 @@ mod tests {
     #[test]
     fn serving_alone_requires_time_since_the_start_and_a_recent_verification() {
         let (verified, after_ms) = (Verified::new(1_000), 1_000 + ALONE_AFTER_MS);
-        assert!(!verified.is_alone(after_ms), "it was never verified");
+        assert!(
+            !verified.is_alone(after_ms),
+            "the process has not verified that it is alone"
+        );
         verified.on_alone(after_ms - 1);
         assert!(!verified.is_alone(after_ms - 1));
         assert!(verified.is_alone(after_ms));

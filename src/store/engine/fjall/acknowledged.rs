@@ -328,7 +328,11 @@ mod tests {
         file.write(3).unwrap();
         let path = folder.join(NAME);
         let before = std::fs::read(&path).unwrap();
-        assert_eq!(&before[..4], b"PLAK", "as the first release wrote it");
+        assert_eq!(
+            &before[..4],
+            b"PLAK",
+            "the first release writes these bytes"
+        );
         file.change_format(StoreFormat::Sealed).unwrap();
         let after = std::fs::read(&path).unwrap();
         let open = || Acknowledged::open(&folder).unwrap().unwrap();
@@ -349,7 +353,10 @@ mod tests {
         let mut later = slot(StoreFormat::Sealed, 5);
         later[3] = b'9';
         std::fs::write(&path, later).unwrap();
-        assert!(!Acknowledged::is_newer(&folder).unwrap(), "it is damaged");
+        assert!(
+            !Acknowledged::is_newer(&folder).unwrap(),
+            "a damaged file is not newer"
+        );
         let checksum = crc32fast::hash(&later[..12]).to_be_bytes();
         later[12..].copy_from_slice(&checksum);
         std::fs::write(&path, later).unwrap();
