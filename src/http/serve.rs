@@ -204,8 +204,8 @@ mod tests {
         });
         other.wait_until_none_open(began + grace).await;
         leaving.await.unwrap();
-        let went = Duration::from_millis(500);
-        let seen = went..=went + 2 * CLOSE_POLL_INTERVAL;
+        let closed_after = Duration::from_millis(500);
+        let seen = closed_after..=closed_after + 2 * CLOSE_POLL_INTERVAL;
         assert!(
             seen.contains(&began.elapsed()),
             "the stop waits until the connections have closed"

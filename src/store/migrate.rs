@@ -227,8 +227,8 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
     let mut done = Migrated::default();
     for row in rows(from, vec![b'g']).await? {
         let organization: Organization = row.decode()?;
-        let there = to.organization(organization.clone()).await?;
-        require_equal(there == organization, "an organization")?;
+        let copy = to.organization(organization.clone()).await?;
+        require_equal(copy == organization, "an organization")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'k']).await? {
@@ -243,8 +243,8 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
     }
     for endpoint in from.endpoints().await? {
         to.create_endpoint(endpoint.clone()).await?;
-        let there = to.endpoint(endpoint.tenant).await?;
-        require_equal(there == Some(endpoint), "a webhook")?;
+        let copy = to.endpoint(endpoint.tenant).await?;
+        require_equal(copy == Some(endpoint), "a webhook")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'w']).await? {
@@ -384,11 +384,11 @@ async fn compare(
     for message in &messages {
         // Their status follows from these and from the webhook, which is imported and compared
         // later.
-        let there = to.delivery(message.tenant, message.id).await?;
-        let there = there.map(|detail| (detail.row, detail.attempts));
-        let here = from.delivery(message.tenant, message.id).await?;
-        let here = here.map(|detail| (detail.row, detail.attempts));
-        require_equal(here == there, "the state of a message")?;
+        let copy = to.delivery(message.tenant, message.id).await?;
+        let copy = copy.map(|detail| (detail.row, detail.attempts));
+        let original = from.delivery(message.tenant, message.id).await?;
+        let original = original.map(|detail| (detail.row, detail.attempts));
+        require_equal(original == copy, "the state of a message")?;
     }
     let mut done = Migrated {
         messages: messages.len() as u64,
@@ -396,14 +396,14 @@ async fn compare(
     };
     let mut from_seq = 0;
     loop {
-        let here = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
-        let there = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
-        let both = here.len().min(there.len());
+        let original = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
+        let copy = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
+        let both = original.len().min(copy.len());
         require_equal(
-            here.get(..both) == there.get(..both) && (both > 0 || here.len() == there.len()),
+            original.get(..both) == copy.get(..both) && (both > 0 || original.len() == copy.len()),
             "a batch",
         )?;
-        let Some(last) = here.get(..both).and_then(<[_]>::last) else {
+        let Some(last) = original.get(..both).and_then(<[_]>::last) else {
             return Ok(done);
         };
         from_seq = last.seq.saturating_add(1);

@@ -284,12 +284,12 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let keyspace = variables[2].1.clone();
     let all = before.sessions.len();
     for at in [all / 4, all / 2] {
-        let there = kill_at(
+        let imported = kill_at(
             spawn_migration(&variables, &old_folder, &folder),
             &keyspace,
             at,
         );
-        assert!(there < all, "the migration was killed too late");
+        assert!(imported < all, "the migration was killed too late");
     }
     let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let done: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();

@@ -353,8 +353,8 @@ impl Drop for Bench {
 
 /// Returns the memory of a process in MiB. `None` means this process.
 fn resident_mib(pid: Option<u32>) -> u64 {
-    let who = pid.map_or("self".to_owned(), |pid| pid.to_string());
-    let status = fs::read_to_string(format!("/proc/{who}/status")).unwrap();
+    let process = pid.map_or("self".to_owned(), |pid| pid.to_string());
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let mut words = line.unwrap().split_whitespace();
     words.nth(1).unwrap().parse::<u64>().unwrap() / 1024

@@ -173,17 +173,17 @@ impl Inner {
             if tenant != own {
                 continue;
             }
-            let there = decode("idempotency", &data).map(Some);
-            let Some(there): Option<IdempotencyRecord> = skipped(there, "an idempotency key")?
+            let stored = decode("idempotency", &data).map(Some);
+            let Some(stored): Option<IdempotencyRecord> = skipped(stored, "an idempotency key")?
             else {
                 continue;
             };
-            let start = &there.record.start;
-            let is_there = match self.record(start.session_id).await {
+            let start = &stored.record.start;
+            let exists = match self.record(start.session_id).await {
                 Err(error) if error.is_of_single_rows() => true,
                 record => record?.is_some(),
             };
-            if start.created_at > until || is_there {
+            if start.created_at > until || exists {
                 continue;
             }
             let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
