@@ -54,7 +54,7 @@ pub struct Config {
     pub session: Session,
     /// The settings of webhooks.
     pub webhook: Webhook,
-    /// The keys that encrypt secrets at rest.
+    /// The keys that seal stored secrets.
     pub secrets: Secrets,
     /// The settings of the cluster.
     pub cluster: Cluster,
@@ -287,12 +287,12 @@ fn parse_cidrs(key: &'static str, texts: &[String]) -> Result<Vec<Cidr>, ConfigE
     texts.iter().map(parse).collect()
 }
 
-/// The keys that encrypt secrets at rest.
+/// The keys that seal stored secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Files with 32 bytes in hex each. The first key encrypts, the others are only read. Empty: a
-    /// key is created next to the embedded store.
+    /// Files with 32 bytes in hex each. The first key seals, the others only open. Empty: a key is
+    /// created next to the embedded store.
     #[serde(deserialize_with = "deserialize::texts")]
     pub key_files: Vec<PathBuf>,
 }
@@ -373,7 +373,7 @@ impl ConfigError {
         Self::Structure { key, detail }
     }
 
-    /// Creates the error about the setting `key`; `detail` says which values are valid.
+    /// Creates the error about the setting `key`; `detail` states the valid values.
     fn invalid(key: &'static str, detail: impl Into<String>) -> Self {
         Self::Invalid {
             key,

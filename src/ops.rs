@@ -133,7 +133,7 @@ impl OpsState {
         Ok(self)
     }
 
-    /// Allows operators to re-encrypt the secrets in `outbox`.
+    /// Allows operators to seal the secrets in `outbox` again.
     #[must_use]
     pub fn with_sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
         self.sealing = Some(Sealing { vault, outbox });
@@ -174,7 +174,7 @@ pub struct OpsParts<'a> {
     pub metrics: PrometheusHandle,
     /// The keys under which customers' secrets are sealed.
     pub secrets: &'a SecretKeys,
-    /// Runs after a key was revoked.
+    /// The callback that runs after a key was revoked.
     pub on_revoked: OnRevoked,
     /// Further sources of the health checks.
     pub health: NodeHealth,

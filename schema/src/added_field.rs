@@ -11,7 +11,7 @@ const INPUT_ENDED: &str = "Hit the end of buffer, expected more data";
 
 /// Reads a field that is missing in rows of an earlier version; the field then has its default.
 /// Such a row ends where the field would begin, so the field must follow all fields of the earlier
-/// version. For `#[serde(deserialize_with = "…")]` in rows that postcard decodes.
+/// version. Use it with `#[serde(deserialize_with = "…")]` in rows that postcard decodes.
 ///
 /// # Errors
 ///

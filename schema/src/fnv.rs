@@ -1,6 +1,6 @@
 //! The FNV-1a hash with 64 bits (Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm").
 //!
-//! It distinguishes values. It does not protect against a person who chooses them.
+//! It distinguishes values. An attacker who chooses the values can make their hashes equal.
 
 /// The hash of no bytes.
 pub const START: u64 = 0xcbf2_9ce4_8422_2325;

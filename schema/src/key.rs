@@ -48,7 +48,7 @@ pub enum Role {
     Admin,
     /// The role may read, and retry webhook deliveries.
     Support,
-    /// A role that may only read.
+    /// The role may only read.
     Viewer,
 }
 

@@ -344,9 +344,9 @@ pub const DRAIN_KEY_USES_MS_MAX: u64 = 2_000;
 /// The time for which a stopping node still answers connected clients: reads as usual, and
 /// everything else with 503. It closes each connection with its answer.
 ///
-/// Measured (bench/results/2026-11-21-cluster.md): of the requests with 2,182 batches to three
-/// nodes that were restarted one after the other, one was lost, over a connection that was idle
-/// during the whole drain and closed just as it was used. A client that sends once a second, or a
+/// Measured (bench/results/2026-11-21-cluster.md): three nodes were restarted one after the other
+/// while clients sent 2,182 batches, and one request was lost. Its connection was idle during the
+/// whole drain, and was closed just as the client used it. A client that sends once a second, or a
 /// load balancer, notices the stop within this time.
 pub const DRAIN_GRACE_MS: u64 = 2_000;
 /// Largest configurable value of [`DRAIN_GRACE_MS`].
@@ -411,8 +411,8 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 /// Minutes without data after which a session is completed (`session.idle_timeout`).
 pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
-/// The shortest configurable silence after which the service completes a session, milliseconds: one
-/// second.
+/// The shortest configurable silence after which the service completes a session, in milliseconds:
+/// one second.
 pub const SESSION_IDLE_MS_MIN: i64 = 1_000;
 /// Age in minutes at which a session is completed (`session.max_duration`).
 pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::KeyId;
 use crate::time::TimestampMs;
 
-/// The result of a review. Stored by number, written by name.
+/// The result of a review. The store holds its number, and JSON its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReviewState {
     /// A person has examined the decision and confirmed it.

@@ -122,9 +122,9 @@ closed_names! {
         Walking = "walking",
         /// The courier runs.
         Running = "running",
-        /// On a bicycle.
+        /// The courier rides a bicycle.
         Cycling = "cycling",
-        /// In a vehicle.
+        /// The courier is in a vehicle.
         Driving = "driving",
         /// The activity is unknown.
         Unknown = "unknown",
@@ -166,7 +166,7 @@ pub struct Location {
     pub lng: f64,
     /// 68 % radius, metres; `None`: unknown.
     pub accuracy_m: Option<f32>,
-    /// The altitude, metres.
+    /// The altitude in metres.
     pub altitude_m: Option<f32>,
     /// Speed over ground, m/s.
     pub speed_mps: Option<f32>,

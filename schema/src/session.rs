@@ -131,9 +131,9 @@ pub struct Address {
     pub unit: Option<String>,
     /// Floor of the door; ground is 0.
     pub floor: Option<i16>,
-    /// Accuracy of `point`, metres (68 % radius).
+    /// Accuracy of `point`: the radius in metres that contains it with a probability of 68 %.
     pub accuracy_m: f32,
-    /// Height of a storey, metres.
+    /// Height of a storey in metres.
     pub storey_height_m: Option<f32>,
     /// Position of the building's entrance.
     pub entrance: Option<Point>,

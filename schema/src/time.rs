@@ -34,7 +34,7 @@ impl TimestampMs {
     ///
     /// # Errors
     ///
-    /// [`TimestampError`] for any other text.
+    /// Returns [`TimestampError`] for any other text.
     pub fn parse_bound(text: &str) -> Result<Self, TimestampError> {
         let (time, is_whole) = read(text.as_bytes()).ok_or(TimestampError)?;
         Ok(time.plus_ms(i64::from(!is_whole)))

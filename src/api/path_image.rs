@@ -20,7 +20,7 @@ use porchlight_ports::SessionRow;
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{
-    ORGANIZATION_PICTURES_WAITING_MAX, PICTURES_DRAWN_AT_ONCE_MAX, PICTURES_KEPT_MAX,
+    ORGANIZATION_PATH_IMAGES_WAITING_MAX, PATH_IMAGES_DRAWN_AT_ONCE_MAX, PATH_IMAGES_KEPT_MAX,
     RETRY_AFTER_SEC,
 };
 use serde::Deserialize;
@@ -61,10 +61,10 @@ impl std::fmt::Debug for Drawings {
 impl Default for Drawings {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(FairCache::new(PICTURES_KEPT_MAX)),
+            kept: Mutex::new(FairCache::new(PATH_IMAGES_KEPT_MAX)),
             turns: Turns::new(
-                PICTURES_DRAWN_AT_ONCE_MAX,
-                ORGANIZATION_PICTURES_WAITING_MAX,
+                PATH_IMAGES_DRAWN_AT_ONCE_MAX,
+                ORGANIZATION_PATH_IMAGES_WAITING_MAX,
             ),
             map: None,
         }

@@ -75,7 +75,7 @@ struct ShownRecorderView {
     recorder: RecorderView,
     session_id: Option<SessionId>,
     last_heard_at: Option<TimestampMs>,
-    /// Values a second, by kind.
+    /// The recently received values per second, by kind.
     receiving: Map<String, Value>,
 }
 

@@ -20,7 +20,7 @@ struct RetentionView {
     bounds: BoundsView,
 }
 
-/// The shortest and the longest retention that can be chosen, days.
+/// The shortest and the longest retention that can be chosen, in days.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BoundsView {

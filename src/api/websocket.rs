@@ -217,8 +217,8 @@ impl Socket {
         }
     }
 
-    /// Answers batches in flight and, if the session has ended, messages sent before the client
-    /// could know.
+    /// Answers batches in flight and, if the session has ended, messages that the client sent
+    /// before it could know of the end.
     async fn finish(&mut self, closing: Closing) -> Closing {
         loop {
             if !self.pipeline.is_empty() {

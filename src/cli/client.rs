@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of attempts after 429 and 503, each after the requested wait.
 const ATTEMPTS_MAX: u32 = 20;
-/// The longest wait before an attempt, seconds.
+/// The longest wait before an attempt, in seconds.
 const RETRY_AFTER_SEC_MAX: u64 = 30;
 
 /// The running service that a command calls.

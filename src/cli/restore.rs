@@ -210,7 +210,7 @@ mod tests {
         let folder = std::env::temp_dir().join(name);
         let from = folder.join("copy");
         fs::create_dir_all(from.join("engine")).unwrap();
-        // A copy of this backup fails.
+        // This dangling link makes a copy of the backup fail.
         symlink("nowhere", from.join("acknowledged")).unwrap();
         let (log, invalid) = (folder.join("erasures"), folder.join("porchlight.toml"));
         fs::write(&log, "").unwrap();
@@ -227,7 +227,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         let error = format!("{:#}", failed.unwrap_err());
         assert!(error.contains("idle_timeuot"), "{error}");
-        assert_eq!(left, 3, "nothing was created");
+        assert_eq!(left, 3, "the command created nothing");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `porchlight secrets`: re-encrypts stored secrets through the server that uses the store or, if
-//! no server runs, directly on the store.
+//! `porchlight secrets`: seals stored secrets again with the first configured key, through the
+//! server that uses the store or, if no server runs, directly on the store.
 
 use anyhow::bail;
 use clap::Subcommand;

@@ -29,7 +29,7 @@ pub(super) fn override_settings(
                 let detail = format!("the variable {name} is not Unicode");
                 return Err(ConfigError::Message(detail));
             }
-            // A variable of another program.
+            // The variable belongs to another program.
             _ => {}
         }
     }

@@ -175,8 +175,8 @@ impl std::fmt::Debug for Authenticator {
 
 impl Authenticator {
     /// Creates an authenticator. `rate_per_second` is the number of requests per key, with a burst
-    /// of as many; 0 means no limit. `remembered` is how long a key lookup is cached, which bounds
-    /// how long a revocation on another node goes unnoticed.
+    /// of as many; 0 means no limit. `remembered` is the time for which a key lookup is cached, and
+    /// so the longest time for which a key stays valid here after a revocation on another node.
     #[must_use]
     pub fn new(
         keys: Arc<dyn Keys>,

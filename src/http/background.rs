@@ -1,10 +1,10 @@
 //! Threads of low priority for work on large bodies.
 //!
 //! Such work takes milliseconds of processor time. On a worker it would delay all requests of that
-//! worker. A thread of usual priority, or one that is only nice, keeps its processor for a time
-//! slice of about 3 ms; Linux takes a thread of the policy `SCHED_IDLE` (sched(7)) off its
-//! processor as soon as a worker has something to do. The threads of the runtime's blocking pool
-//! are shared with reads of the store, so their priority cannot be lowered.
+//! worker. A thread of usual priority, or one that only has a high nice value, keeps its processor
+//! for a time slice of about 3 ms; Linux takes a thread of the policy `SCHED_IDLE` (sched(7)) off
+//! its processor as soon as a worker has something to do. The threads of the runtime's blocking
+//! pool are shared with reads of the store, so their priority cannot be lowered.
 //!
 //! On a node whose processors are busy without a pause, such a thread gets hardly any time. Work
 //! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool:

@@ -130,7 +130,7 @@ impl<'v> Fields<'v> {
         });
         for name in unknown {
             let short: String = name.chars().take(UNKNOWN_NAME_CHARS_MAX).collect();
-            // RFC 6901, section 3.
+            // RFC 6901, section 3, escapes these two characters in a pointer.
             let escaped = short.replace('~', "~0").replace('/', "~1");
             faults.add(self.pointer(&escaped), "is not a known field");
         }

@@ -18,7 +18,7 @@ fn problems() -> &'static [Counter] {
     &COUNTERS
 }
 
-/// Records an answer with this problem, and logs errors on our side.
+/// Records an answer with this problem, and logs errors of the service.
 pub fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str) {
     let code = problem.code();
     if let Some(counter) = problems().get(code as usize) {

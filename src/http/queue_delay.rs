@@ -17,7 +17,7 @@ const MEASUREMENT_TTL: Duration = Duration::from_millis(100);
 struct QueueDelay {
     /// The time at which the pending probe was queued.
     sent: Cell<Option<Instant>>,
-    /// Delay of the last probe, and when it finished.
+    /// The delay of the last probe, and the time at which it left the queue.
     measured: Cell<Option<(Duration, Instant)>>,
 }
 
@@ -86,7 +86,11 @@ mod tests {
         let estimate = |after: u32| delay.estimate(begun + after * MS);
         assert_eq!(estimate(0), (Duration::ZERO, true));
         delay.on_probe_sent(begun);
-        assert_eq!(estimate(3), (3 * MS, false), "it is still in the queue");
+        assert_eq!(
+            estimate(3),
+            (3 * MS, false),
+            "the probe is still in the queue"
+        );
         delay.on_probe_run(begun + 7 * MS);
         assert_eq!(estimate(7), (7 * MS, false), "measured just now");
         assert_eq!(estimate(8), (7 * MS, true));
@@ -94,11 +98,15 @@ mod tests {
         assert_eq!(
             estimate(9),
             (7 * MS, false),
-            "no shorter than the one before, so far"
+            "a pending probe does not shorten the estimate"
         );
         assert_eq!(estimate(20), (12 * MS, false));
         delay.on_probe_run(begun + 21 * MS);
-        assert_eq!(estimate(121), (Duration::ZERO, true), "too long ago");
+        assert_eq!(
+            estimate(121),
+            (Duration::ZERO, true),
+            "the measurement has expired"
+        );
     }
 
     #[actix::test]
@@ -114,7 +122,7 @@ mod tests {
         }
         assert!(
             current() >= busy || begun.elapsed() > MEASUREMENT_TTL,
-            "its delay is known"
+            "the delay of the probe is known"
         );
     }
 }

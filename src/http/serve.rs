@@ -191,7 +191,11 @@ mod tests {
         let began = Instant::now();
         let grace = Duration::from_secs(2);
         connections.wait_until_none_open(began + grace).await;
-        assert_eq!(began.elapsed(), Duration::ZERO, "no listener");
+        assert_eq!(
+            began.elapsed(),
+            Duration::ZERO,
+            "a stop without connections waits for nothing"
+        );
         let first = connections.open();
         let (second, other) = (connections.open(), connections.clone());
         let leaving = tokio::spawn(async move {
@@ -200,12 +204,18 @@ mod tests {
         });
         other.wait_until_none_open(began + grace).await;
         leaving.await.unwrap();
-        let went = Duration::from_millis(500);
-        let seen = went..=went + 2 * CLOSE_POLL_INTERVAL;
-        assert!(seen.contains(&began.elapsed()), "they went");
+        let closed_after = Duration::from_millis(500);
+        let seen = closed_after..=closed_after + 2 * CLOSE_POLL_INTERVAL;
+        assert!(
+            seen.contains(&began.elapsed()),
+            "the stop waits until the connections have closed"
+        );
         let _stays = connections.open();
         connections.wait_until_none_open(began + grace).await;
         let over = grace..=grace + 2 * CLOSE_POLL_INTERVAL;
-        assert!(over.contains(&began.elapsed()), "one stays");
+        assert!(
+            over.contains(&began.elapsed()),
+            "the stop waits for its limit if a connection stays open"
+        );
     }
 }

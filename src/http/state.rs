@@ -53,7 +53,7 @@ impl Default for Settings {
 pub struct State {
     /// The service behind the API.
     pub service: Service,
-    /// Makes, lists and revokes API keys.
+    /// The administration of API keys.
     pub key_admin: KeyAdmin,
     /// The authenticator of requests.
     pub auth: Authenticator,

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             store.key_check().await.unwrap(),
             None,
-            "nothing was written"
+            "the check has written nothing"
         );
         start(&store, &[2, 1]).await.unwrap();
         let expected = check_value(keys(&[2]).writing());

@@ -1,4 +1,4 @@
-//! The key ring: keys that encrypt stored secrets and from which tokens and signatures are derived.
+//! The key ring: keys that seal stored secrets, and from which tokens and signatures are derived.
 //! Without key files, one key is created next to the embedded store.
 
 use std::io::{self, Read};
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_file_encrypts_and_invalid_keys_are_refused() {
+    fn the_first_key_file_seals_and_invalid_keys_are_refused() {
         let folder = folder("files");
         let file = |name: &str, text: String| {
             let path = folder.join(name);

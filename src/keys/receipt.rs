@@ -23,9 +23,9 @@ const PURPOSE: &str = "erasure receipts";
 const TYPE: &str = "porchlight-receipt+jws";
 /// The domain of the hash of a subject, which distinguishes it from other hashes of the same text.
 const SUBJECT_DOMAIN: &[u8] = b"porchlight receipt subject 1";
-/// The size of the salt of a subject's hash, bytes.
+/// The size of the salt of a subject's hash, in bytes.
 pub const SALT_BYTES: usize = 16;
-/// The maximum size of a receipt, bytes. A statement of some 10,000 key ids fits.
+/// The maximum size of a receipt, in bytes. A statement of some 10,000 key ids fits.
 pub const RECEIPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The kind of a person's or delivery's identifier.

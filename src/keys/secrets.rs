@@ -1,6 +1,5 @@
-//! Encrypts endpoints' secrets at rest with XChaCha20-Poly1305 and a random 192-bit nonce. The
-//! ciphertext is bound to organization, environment, endpoint and number, so that a misplaced row
-//! does not decrypt.
+//! Seals endpoints' secrets with XChaCha20-Poly1305 and a random 192-bit nonce. A sealed secret is
+//! bound to organization, environment, endpoint and number, so that a misplaced row does not open.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -74,13 +73,13 @@ fn open_with(key: &SecretKey, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<V
     Some(Zeroizing::new(opened))
 }
 
-/// The result of re-encrypting all secrets.
+/// The result of [`SecretVault::rewrap`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rewrapped {
     /// Fingerprint of the writing key; see [`SecretVault::fingerprint`].
     pub key: String,
-    /// The number of re-encrypted secrets.
+    /// The number of secrets that the call has sealed again.
     pub rewrapped: u64,
     /// The number of secrets that were already sealed with that key.
     pub current: u64,
@@ -92,7 +91,7 @@ pub struct Rewrapped {
 enum SealState {
     /// All its secrets are sealed with the writing key.
     Current,
-    /// The number of the endpoint's secrets that were re-encrypted.
+    /// The number of the endpoint's secrets that were sealed again.
     Resealed(u64),
     /// No key opens one of the endpoint's secrets.
     Unopened,
@@ -106,9 +105,9 @@ impl SecretVault {
         self.fingerprint.clone()
     }
 
-    /// Re-encrypts every secret that another key has sealed. Afterwards the files of the other keys
-    /// can be removed, unless a secret could not be opened. The call can be interrupted and
-    /// repeated; an endpoint that changes meanwhile is processed again.
+    /// Seals every secret that another key has sealed again with the writing key. Afterwards the
+    /// files of the other keys can be removed, unless a secret could not be opened. The call can be
+    /// interrupted and repeated; an endpoint that changes meanwhile is processed again.
     ///
     /// # Errors
     ///
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_encrypts_and_the_old_key_still_decrypts() {
+    fn a_new_key_seals_and_the_old_key_still_opens() {
         let tenant = Tenant {
             organization_id: OrganizationId::new(TimestampMs(1), 1),
             env: Env::Sandbox,
@@ -324,7 +323,11 @@ mod tests {
         assert_eq!(report.key, new.fingerprint());
         assert_ne!(report.key, old.fingerprint());
         report = new.rewrap(store.as_ref()).await.unwrap();
-        assert_eq!((report.rewrapped, report.current), (0, 4), "once is enough");
+        assert_eq!(
+            (report.rewrapped, report.current),
+            (0, 4),
+            "a second call seals nothing again"
+        );
         let stored = store.endpoint(made.tenant).await.unwrap().unwrap();
         assert_eq!(stored.version, made.version + 1);
         let opened = |sealed| new.open(made.tenant, made.id, sealed).unwrap();

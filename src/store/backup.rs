@@ -260,7 +260,7 @@ mod tests {
             });
             assert!(matches!(cut_off, Err(BackupError::Io(..))), "{at:?}");
             if at == Step::MarkUnfinished {
-                // Nothing is there yet.
+                // The first step writes the first file, so the folder is empty before it.
                 assert!(std::fs::read_dir(&to).unwrap().next().is_none());
                 continue;
             }

@@ -75,7 +75,7 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 /// The role in which a process opens the store.
 pub enum Role {
     /// A single serving process: it runs all sessions and sends all webhooks. Processes that served
-    /// before exit.
+    /// before it exit.
     Serving {
         /// Called with each batch as soon as it is durable; must never block.
         on_durable: OnDurable,

@@ -159,8 +159,8 @@ fn treatment(table: u8) -> Option<Treatment> {
         b'y' | b'w' | b'W' | b'i' | b'b' => Some(Treatment::Copied),
         // Webhooks, organizations, API keys, recorders, documents.
         b'h' | b'g' | b'k' | b'R' | b'#' => Some(Treatment::Copied),
-        // Lists of sessions by state, tenant, delivery and rider; keys by age; ids of messages and
-        // keys; the outboxes.
+        // Lists of sessions by state, tenant, delivery and courier; keys by age; ids of messages
+        // and keys; the outboxes.
         b'l' | b'c' | b't' | b'd' | b'r' | b'I' | b'M' | b'K' | b'o' | b'q' | b'u' | b'z'
         | b'F' => Some(Treatment::Derived),
         // The missing numbers of a journal are found again, and snapshots are written again. A
@@ -193,7 +193,7 @@ fn require_equal(are_equal: bool, what: &'static str) -> Result<(), MigrateError
     }
 }
 
-/// Imports the links by which apps on stock phones record deliveries, and compares them.
+/// Imports the recorders, and compares them.
 async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     let mut after = None;
     loop {
@@ -227,8 +227,8 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
     let mut done = Migrated::default();
     for row in rows(from, vec![b'g']).await? {
         let organization: Organization = row.decode()?;
-        let there = to.organization(organization.clone()).await?;
-        require_equal(there == organization, "an organization")?;
+        let copy = to.organization(organization.clone()).await?;
+        require_equal(copy == organization, "an organization")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'k']).await? {
@@ -243,8 +243,8 @@ async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrate
     }
     for endpoint in from.endpoints().await? {
         to.create_endpoint(endpoint.clone()).await?;
-        let there = to.endpoint(endpoint.tenant).await?;
-        require_equal(there == Some(endpoint), "a webhook")?;
+        let copy = to.endpoint(endpoint.tenant).await?;
+        require_equal(copy == Some(endpoint), "a webhook")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'w']).await? {
@@ -384,11 +384,11 @@ async fn compare(
     for message in &messages {
         // Their status follows from these and from the webhook, which is imported and compared
         // later.
-        let there = to.delivery(message.tenant, message.id).await?;
-        let there = there.map(|detail| (detail.row, detail.attempts));
-        let here = from.delivery(message.tenant, message.id).await?;
-        let here = here.map(|detail| (detail.row, detail.attempts));
-        require_equal(here == there, "the state of a message")?;
+        let copy = to.delivery(message.tenant, message.id).await?;
+        let copy = copy.map(|detail| (detail.row, detail.attempts));
+        let original = from.delivery(message.tenant, message.id).await?;
+        let original = original.map(|detail| (detail.row, detail.attempts));
+        require_equal(original == copy, "the state of a message")?;
     }
     let mut done = Migrated {
         messages: messages.len() as u64,
@@ -396,14 +396,14 @@ async fn compare(
     };
     let mut from_seq = 0;
     loop {
-        let here = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
-        let there = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
-        let both = here.len().min(there.len());
+        let original = Journal::read(from, session_id, from_seq, PAGE_BATCHES).await?;
+        let copy = Journal::read(to, session_id, from_seq, PAGE_BATCHES).await?;
+        let both = original.len().min(copy.len());
         require_equal(
-            here.get(..both) == there.get(..both) && (both > 0 || here.len() == there.len()),
+            original.get(..both) == copy.get(..both) && (both > 0 || original.len() == copy.len()),
             "a batch",
         )?;
-        let Some(last) = here.get(..both).and_then(<[_]>::last) else {
+        let Some(last) = original.get(..both).and_then(<[_]>::last) else {
             return Ok(done);
         };
         from_seq = last.seq.saturating_add(1);

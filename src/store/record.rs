@@ -41,18 +41,18 @@ pub(crate) fn with_checksum(
 
 /// Returns the error for a damaged row, named by its space and key. Keys contain only ids, times,
 /// hashes and names of organizations.
-pub(crate) fn damaged(space: Space, key: &[u8], what: &str) -> StoreError {
+pub(crate) fn damaged(space: Space, key: &[u8], reason: &str) -> StoreError {
     StoreError::Damaged(format!(
-        "{} row {}: {what}",
+        "{} row {}: {reason}",
         space.as_str(),
         hex::encode(key)
     ))
 }
 
-/// Returns the error for a sound row that only a later release can decode. `what` is the reason.
-pub(crate) fn newer(space: Space, key: &[u8], what: &str) -> StoreError {
+/// Returns the error for a sound row that only a later release can decode, with the reason.
+pub(crate) fn newer(space: Space, key: &[u8], reason: &str) -> StoreError {
     StoreError::Newer(format!(
-        "{} row {}: {what}",
+        "{} row {}: {reason}",
         space.as_str(),
         hex::encode(key)
     ))

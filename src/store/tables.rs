@@ -44,7 +44,7 @@
 //! | `Z` | check value of the secret key | | 32 bytes |
 //! | `X` | data keys: the next unused one, those to be destroyed, a mark | see `sealed.rs` | |
 //! | `#` | documents | collection, key | as the service wrote it |
-//! | `B` | when the last good backup was made | | time |
+//! | `B` | last successful backup | | time |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
 pub(crate) mod damaged;

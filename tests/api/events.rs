@@ -17,8 +17,8 @@ pub(crate) fn events(id: &str) -> String {
     format!("/v1/sessions/{id}/events")
 }
 
-/// Returns ten seconds of a ride that stops every second minute and temporarily loses its
-/// satellites.
+/// Returns a batch with ten seconds of a ride that stops every second minute and temporarily loses
+/// its satellites.
 fn batch(seq: u32) -> Value {
     let sample = |n: u32| {
         let t = seq * 10 + n;
@@ -373,7 +373,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         (200, "text/event-stream", "")
     );
     assert!(!head.headers.contains_key("content-length"));
-    // An id that is not one of our numbers is ignored.
+    // The service ignores an id that is not a number of its messages.
     let answer = request_accepting("text/*")
         .header("Last-Event-ID", "yesterday")
         .send()

@@ -120,7 +120,11 @@ async fn an_invalid_review_is_refused() {
             .assert_problem(422, "invalid_body");
     }
     let explained = server.get(&explanation(&id), secret).await;
-    assert_eq!(explained.json["review"], Value::Null, "nothing was written");
+    assert_eq!(
+        explained.json["review"],
+        Value::Null,
+        "an invalid review is not stored"
+    );
     let body = json!({ "state": "reviewed" });
     put(&server, &id, &server.keys.other, &body)
         .await

@@ -132,7 +132,7 @@ async fn each_line_gets_the_response_of_a_single_call() {
             request(&server, &server.keys.secret, body).header("Content-Encoding", coding);
         assert_eq!(lines(request).await, expected, "{coding}");
     }
-    // Another organization sees none of it.
+    // Another organization sees none of these sessions.
     let answers = lines(request(&server, &server.keys.other, line(&one, 0))).await;
     assert_eq!(
         answers,
@@ -329,7 +329,7 @@ async fn the_reason_for_an_early_end_is_in_the_last_line() {
     let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");
     let expected = [accepted(&id, 0), refused(None, None, 400, "malformed_body")];
     assert_eq!(lines(request).await, expected);
-    // Stored batches stay stored.
+    // The batches before the error are stored.
     let answer = server
         .post(&telemetry(&id), &server.keys.secret, &batch(0))
         .await;

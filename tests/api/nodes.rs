@@ -258,11 +258,11 @@ async fn a_session_received_by_another_node_is_run_by_its_owner() {
         // The last batches may be on their way.
         wait_until(async || {
             let path = insights(&session.id);
-            let here = edge.get(&path, &edge.keys.secret).await;
-            let there = owner.get(&path, &owner.keys.secret).await;
-            assert_eq!((here.status, here.header("age")), (200, ""));
-            assert_eq!(here.json["status"], "processing");
-            here.json["events"] == there.json["events"]
+            let at_edge = edge.get(&path, &edge.keys.secret).await;
+            let at_owner = owner.get(&path, &owner.keys.secret).await;
+            assert_eq!((at_edge.status, at_edge.header("age")), (200, ""));
+            assert_eq!(at_edge.json["status"], "processing");
+            at_edge.json["events"] == at_owner.json["events"]
         })
         .await;
         let pod = json!({ "type": "photo", "url": "https://pods.example/1" });
@@ -284,8 +284,11 @@ async fn a_session_received_by_another_node_is_run_by_its_owner() {
         changes.cloned().collect()
     };
     assert_eq!(seen, one_by_one(edge, &session.id).await);
-    let there = one_by_one(owner, &session.id).await;
-    assert_eq!((seen.len(), changes(&seen)), (there.len(), changes(&there)));
+    let at_owner = one_by_one(owner, &session.id).await;
+    assert_eq!(
+        (seen.len(), changes(&seen)),
+        (at_owner.len(), changes(&at_owner))
+    );
     nodes.end().await;
 }
 

@@ -203,7 +203,7 @@ async fn keys_are_created_listed_and_revoked_via_a_running_server() {
     assert!(made.key.starts_with("sk_live_") && second.key.starts_with("pk_sandbox_"));
     assert_eq!(
         made.organization_id, second.organization_id,
-        "one id in both environments"
+        "an organization has one id in both environments"
     );
     let listed = client.list_keys().await.unwrap();
     assert_eq!(listed.len(), 2);

@@ -132,7 +132,7 @@ async fn excess_batches_are_refused_before_the_body_is_read() {
     let again = server
         .post(&telemetry(&last.id), &last.token, &batch(1))
         .await;
-    assert_eq!(again.status, 202, "there is capacity again");
+    assert_eq!(again.status, 202, "the node has capacity again");
     drop(answers);
 }
 

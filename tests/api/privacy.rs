@@ -178,7 +178,11 @@ async fn an_erasure_removes_everything_and_identifies_no_person() {
     shown.assert_problem(404, "recorder_not_found");
     assert_eq!(read(&server, &other).await, 200);
     assert_eq!(listed(&server).await, 1);
-    assert_eq!(server.service.registry().live(), 1, "the other session");
+    assert_eq!(
+        server.service.registry().live(),
+        1,
+        "the other session stays live"
+    );
     // The courier may work again, and new data stays.
     let again = start_as(&server, "rider-1", "order-3").await;
     assert_eq!(again.status, 201, "{again:?}");
@@ -405,7 +409,7 @@ async fn recorder(server: &Server) -> (String, String) {
     )
 }
 
-/// Pushes a position of now to a recorder's link.
+/// Pushes a position with the present time to a recorder's link.
 async fn push(server: &Server, link: &str) -> Answer {
     let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
     let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");

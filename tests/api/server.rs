@@ -414,7 +414,7 @@ pub(crate) fn start_body() -> Value {
     })
 }
 
-/// Returns ten seconds of a phone that lies still near the door.
+/// Returns a batch with ten seconds of a phone that lies still near the door.
 pub(crate) fn batch(seq: u32) -> Value {
     let sample = |n: u32| json!({ "kind": "location", "t": seq * 10 + n, "lat": 51.38, "lng": -2.36, "accuracyM": 5, "speedMps": 0 });
     json!({ "seq": seq, "samples": (0..10).map(sample).collect::<Vec<_>>() })

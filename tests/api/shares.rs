@@ -95,7 +95,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer[..length]).to_lowercase()
 }
 
-/// Waits until the server has answered or read the sent bytes: then it has counted them.
+/// Waits until a condition holds, at most a minute.
 pub(crate) async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..6_000 {
         if condition().await {
@@ -159,7 +159,7 @@ async fn bytes_are_counted_on_arrival_and_limited_per_tenant() {
         assert!(refused.starts_with("http/1.1 429"), "{refused}");
         assert!(refused.contains("retry-after: 1"), "{refused}");
     }
-    // The other bodies are awaited.
+    // The server waits for the rest of the other bodies.
     let more = actix_rt::time::timeout(Duration::from_millis(500), answers.next()).await;
     assert!(more.is_err(), "{more:?}");
     drop(answers);
@@ -207,7 +207,7 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
 async fn large_bodies_of_a_tenant_take_turns() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
-    // Each unpacks to 2 MiB, and the share of 4 MiB covers one of them and the beginnings of the
+    // Each body unpacks to 2 MiB, and the share of 4 MiB covers one body and the beginnings of the
     // others. If all were unpacked at the same time, few would be completed.
     let mut plain = batch(0).to_string().into_bytes();
     plain.resize(2 * 1024 * 1024, b' ');

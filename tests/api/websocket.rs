@@ -45,7 +45,7 @@ impl Phone {
         };
         let head = String::from_utf8_lossy(&head).to_lowercase();
         assert!(head.starts_with("http/1.1 101 "), "{head}");
-        // The example of RFC 6455, section 1.3.
+        // RFC 6455, section 1.3, has this answer to the key of the request as its example.
         assert!(
             head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="),
             "{head}"
@@ -201,7 +201,7 @@ async fn a_refused_batch_leaves_the_connection_open() {
 async fn the_close_code_gives_the_reason() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    // A message is too large, in one frame and in many.
+    // A message that is too large is refused, in one frame and in many.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone.codec = Codec::new().client_mode();
     phone
@@ -232,7 +232,7 @@ async fn the_close_code_gives_the_reason() {
     let announced = head(0x00, 600 * 1024);
     phone.stream.write_all(&announced).await.unwrap();
     assert_eq!(phone.closed().await, CloseCode::Size);
-    // A frame is not masked.
+    // A frame that is not masked is a protocol error.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone
         .stream
@@ -240,7 +240,7 @@ async fn the_close_code_gives_the_reason() {
         .await
         .unwrap();
     assert_eq!(phone.closed().await, CloseCode::Protocol);
-    // A long message gets no permit.
+    // A long message gets no permit on a full node.
     let all = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     phone

@@ -61,7 +61,7 @@ fn a_backup_is_verified_restored_and_remembered() {
     let server = Server::start(&folder, &[]);
     let caller = Caller::new(&server);
     let id = block_on(caller.start("kept"));
-    assert!(last_backup(&server) < 1.0, "there was none");
+    assert!(last_backup(&server) < 1.0, "no backup was made before");
     let copy = folder.path().join("copy");
     successful(backup(&folder, &copy));
     let at = last_backup(&server);
@@ -73,7 +73,7 @@ fn a_backup_is_verified_restored_and_remembered() {
     let server = Server::start(&folder, &[]);
     assert!(
         (last_backup(&server) - at).abs() < 1.0,
-        "known after a restart"
+        "the time of the backup is known after a restart"
     );
     server.stop();
 

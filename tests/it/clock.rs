@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Folder, Server, block_on, http};
 
-/// Longer than the silence after which the service checks a session's actor.
+/// A pause that is longer than the silence after which the service checks a session's actor.
 const IDLE_CHECKED_AFTER: Duration = Duration::from_secs(18);
 
 /// Returns the library at its installed path, or `None` if it is missing and `PORCHLIGHT_FAKETIME`

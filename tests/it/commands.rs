@@ -203,7 +203,11 @@ fn the_sample_configuration_names_every_key_with_its_default() {
             _ => line,
         })
         .collect();
-    assert_eq!(printed(&bare.join("\n")), defaults, "it shows the defaults");
+    assert_eq!(
+        printed(&bare.join("\n")),
+        defaults,
+        "the sample shows the defaults"
+    );
     let shown: toml::Table = bare.join("\n").parse().unwrap();
     assert_eq!(shown, defaults, "no key is left out");
 }
@@ -356,7 +360,7 @@ fn a_backup_of_a_running_server_is_a_valid_store() {
     assert_eq!(
         listed["data"].as_array().unwrap().len(),
         1,
-        "later data is not in it"
+        "the backup lacks later data"
     );
     server.stop();
 }
@@ -446,7 +450,7 @@ fn recordings_are_replayed_with_one_insight_per_line() {
     assert_eq!(
         missing.stdout.iter().filter(|&&byte| byte == b'\n').count(),
         1,
-        "the others are replayed"
+        "the valid recordings are replayed"
     );
 }
 

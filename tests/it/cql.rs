@@ -22,7 +22,7 @@ use crate::released::cql_rows::connect;
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
-/// Longer than the time after its start from which a single process knows its own sessions.
+/// The time after its start by which a single process knows its own sessions, with a margin.
 const SESSIONS_KNOWN_AFTER: Duration = Duration::from_secs(25);
 /// The time for which the statements that a process repeats without any request are counted.
 const REST: Duration = Duration::from_secs(5);
@@ -154,7 +154,11 @@ fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
     let key = first.key("secret");
     let second = Server::start(&folder, &borrowed(&variables));
     let status = first.ended(Duration::from_secs(60));
-    assert_eq!(status.code(), Some(71), "it was outrun");
+    assert_eq!(
+        status.code(),
+        Some(71),
+        "a newer process has replaced this one"
+    );
 
     let url = Arc::new(RwLock::new(second.api.clone()));
     let client = Client::new(&url, &key);

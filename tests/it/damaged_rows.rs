@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::opened::open_store;
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
-/// Lets webhooks be registered for a port of this machine where nothing listens.
+/// The variable that lets webhooks be registered for a port of this machine where nothing listens.
 const VARIABLES: [(&str, &str); 1] = [("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")];
 /// The kinds that every caller of the organization needs: its key and its webhook.
 const KINDS_OF_THE_CALLER: [&str; 2] = ["API key", "webhook"];

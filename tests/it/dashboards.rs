@@ -1,5 +1,5 @@
-//! Tests the dashboards and rules under `grafana/`: whether they are well-formed, and whether a
-//! real Prometheus that scrapes the real process has data for each of their queries.
+//! Tests that the dashboards and rules under `grafana/` are well-formed, and that a real Prometheus
+//! that scrapes the real process has data for each of their queries.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -167,7 +167,7 @@ fn names(expr: &str) -> Vec<String> {
             .unwrap_or(word);
         word.to_owned()
     };
-    // `job="porchlight"` is a value.
+    // In `job="porchlight"`, the word is a value and no metric.
     ours.filter(|word| *word != "porchlight")
         .map(plain)
         .collect()

@@ -62,7 +62,7 @@ async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
     ids
 }
 
-/// Returns ten seconds on foot, with a mark that names the courier.
+/// Returns a batch with ten seconds on foot, and with a mark that names the courier.
 fn batch(rider: &str, seq: u32) -> String {
     let position = |n: u32| {
         let t = seq * 10 + n;
@@ -183,7 +183,7 @@ fn no_file_of_the_store_and_no_key_reveals_erased_data() {
         assert_eq!(
             block_on(revealed(&store, &other)).len(),
             1,
-            "the others stay"
+            "the data of the other courier stays"
         );
     }
 }

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Folder, Server, block_on, http};
 
-/// The size of the disk. A quarter of it is the reserve, and a quarter of that the floor.
+/// The size of the disk in MiB. A quarter of it is the reserve, and a quarter of the reserve is the
+/// space below which the store writes nothing.
 const DISK_MIB: u64 = 96;
 
 /// A mounted file system of its own, at the place of a folder's store.
@@ -194,7 +195,7 @@ fn a_full_disk_refuses_new_data_reads_on_and_recovers() {
         assert_eq!(caller.send(&first, 0).await.0, 202);
         assert_eq!(caller.send(&second, 0).await.0, 202);
 
-        // Nearly full: new data is refused, and the service finishes its work.
+        // The disk is nearly full: new data is refused, and the service finishes its work.
         disk.fill_until(DISK_MIB / 8);
         caller.assert_full(caller.send(&first, 1).await).await;
         caller.assert_full(caller.start().await).await;
@@ -207,7 +208,7 @@ fn a_full_disk_refuses_new_data_reads_on_and_recovers() {
         let stop = json!({ "sessionId": second });
         assert_eq!(caller.post("/v1/sessions/stop", stop).await.0, 200);
 
-        // Full: nothing is written, and the process lives.
+        // The disk is full: nothing is written, and the process lives.
         disk.fill_until(0);
         caller.assert_full(caller.send(&first, 1).await).await;
         let stop = json!({ "sessionId": first });
@@ -219,7 +220,7 @@ fn a_full_disk_refuses_new_data_reads_on_and_recovers() {
     });
     server.kill();
 
-    // A start on the full disk.
+    // The server starts on the full disk.
     let (server, caller) = start(&folder, Some(caller.key));
     block_on(async {
         for id in [&first, &second] {

@@ -1,5 +1,5 @@
 //! Tests that the real binary refuses to start on a store whose secret key is lost or replaced, and
-//! says what to do.
+//! names the remedy.
 
 use std::fs;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn a_store_whose_secret_key_is_missing_or_replaced_does_not_start() {
     for words in ["secret.key is missing", "backup", "secrets.key_files"] {
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
-    assert!(!file.exists(), "no new key was made");
+    assert!(!file.exists(), "the refused start creates no key");
     let rewrap = porchlight()
         .args(["secrets", "rewrap"])
         .env("PORCHLIGHT__STORE__PATH", folder.store())

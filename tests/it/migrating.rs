@@ -62,7 +62,8 @@ async fn read_all(client: &Client) -> Seen {
         // The URL contains the host of the request.
         insight["pathImageUrl"].take();
         if insight["status"] == "processing" {
-            // The time when the process that runs the session last saw new data.
+            // Until a session is scored, `updatedAt` is the time at which its process last received
+            // new data.
             insight["updatedAt"].take();
         }
         insights.insert(id.clone(), insight);
@@ -183,7 +184,10 @@ fn kill_at(mut command: Child, keyspace: &str, at: usize) -> usize {
             let error = String::from_utf8_lossy(&output.stderr);
             panic!("it ended too early, {}: {error}", output.status);
         }
-        assert!(began.elapsed() < STEP_TIMEOUT, "it does not begin");
+        assert!(
+            began.elapsed() < STEP_TIMEOUT,
+            "the migration does not begin"
+        );
     }
     command.kill().unwrap();
     command.wait().unwrap();
@@ -280,12 +284,12 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let keyspace = variables[2].1.clone();
     let all = before.sessions.len();
     for at in [all / 4, all / 2] {
-        let there = kill_at(
+        let imported = kill_at(
             spawn_migration(&variables, &old_folder, &folder),
             &keyspace,
             at,
         );
-        assert!(there < all, "it was killed too late");
+        assert!(imported < all, "the migration was killed too late");
     }
     let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let done: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();

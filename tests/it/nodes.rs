@@ -271,15 +271,17 @@ async fn add_late_batch(client: &Client, nodes: [&Server; 2], key: &str, session
         if insight["updatedAt"] != before["updatedAt"] && insight["status"] == "ready" {
             break;
         }
-        assert!(began.elapsed() < MOVE_TIMEOUT, "not scored again");
+        assert!(
+            began.elapsed() < MOVE_TIMEOUT,
+            "the session was not scored again"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     insight_at_both(nodes, key, session_id).await;
 }
 
 /// Sends deliveries through two nodes in turn. Checks that all insights are as from one process and
-/// the same at both nodes, and returns how many batches were forwarded, and how many forwards
-/// failed.
+/// the same at both nodes, and returns the numbers of forwarded batches and of failed forwards.
 fn send_through_two_nodes(can_talk: bool) -> Option<(f64, f64)> {
     let (folders, mut of_nodes) = two_nodes()?;
     if !can_talk {

@@ -117,7 +117,7 @@ fn batches_in_flight_are_limited_per_session() {
         );
     }
     let (status, ..) = block_on(sent_once(&server, &key, &session_id, batch(101)));
-    assert_eq!(status, 202, "there is room again");
+    assert_eq!(status, 202, "the session has room for a batch again");
     server.stop();
 }
 

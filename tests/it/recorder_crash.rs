@@ -34,7 +34,7 @@ struct App {
     repeats: u32,
 }
 
-/// Returns message `number` of an app, and where it is pushed.
+/// Returns message `number` of an app, and the path to which the app pushes it.
 fn message(is_numbered: bool, number: u32, began_ms: u64) -> (&'static str, Value) {
     let readings = (0..READINGS).map(|place| {
         let reading = number * READINGS + place;

@@ -225,9 +225,9 @@ fn kept_connections_are_answered_during_an_idle_shutdown() {
     for (mut stream, answer) in [(reading, read), (starting, refused)] {
         assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
         let rest = stream.read_to_end(&mut Vec::new()).unwrap();
-        assert_eq!(rest, 0, "it was the last");
+        assert_eq!(rest, 0, "the answer is the last data of the connection");
     }
-    // No client is connected any more.
+    // No client is connected, so the server ends.
     assert!(server.ended(Duration::from_secs(60)).success());
 }
 

@@ -104,7 +104,10 @@ fn an_actor_reads_many_deferred_batches_without_a_request() {
         }
         tokio::time::sleep(SETTLED).await;
         let snapshot = node.snapshot(id).unwrap();
-        assert_eq!(snapshot.next_seq, 256, "once, and then passivated");
+        assert_eq!(
+            snapshot.next_seq, 256,
+            "the actor reads all batches once and is then passivated"
+        );
     });
 }
 

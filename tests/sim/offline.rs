@@ -299,7 +299,10 @@ fn forty_minutes_offline_give_the_same_insight() {
             let (start, sent) = until_timed_out(&node, &clock, recording).await;
             let (id, count) = (start.session_id, CORPUS[recording].batches.len());
             catch_up(&node, id, recording, (sent..count).rev()).await;
-            assert!(has_timed_out(&node.insight(id).await), "it was not stopped");
+            assert!(
+                has_timed_out(&node.insight(id).await),
+                "the service ended the session, not the app"
+            );
             let ended_at = start.started_at.plus_ms(duration_ms(recording));
             let row = node.stop(id, Some(ended_at)).await;
             assert_eq!(row.end.unwrap().ended_at, ended_at);
@@ -445,7 +448,11 @@ fn telemetry_and_stops_are_accepted_for_a_day_after_a_timeout() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let refused = node.send(id, 2, &batches[2]).await;
             assert!(matches!(refused, Err(IngestError::Closed)), "{refused:?}");
-            assert_eq!(node.stop(id, None).await.end, Some(end), "too late to stop");
+            assert_eq!(
+                node.stop(id, None).await.end,
+                Some(end),
+                "a stop after a day changes nothing"
+            );
         });
     }
 }

@@ -26,7 +26,7 @@ const REST_MS: u64 = 30_000;
 const FAILOVER_MS: u64 =
     DEAD_AFTER_MS * 10 / 9 + 3 * (MEMBERS_READ_MS * 10 / 9 + TICK_MS_MAX) + 1_000;
 
-/// An additional seed that once found a fault, one of this simulation.
+/// An additional seed, with which this simulation itself once had a fault.
 const REGRESSION_SEED: u64 = 748;
 
 fn seeds() -> Vec<u64> {
@@ -198,7 +198,7 @@ fn shards_of_a_killed_node_fail_over_within_the_design_time() {
     for seed in seeds().into_iter().step_by(5) {
         let mut chance = Chance::of(&[seed, 0xdead]);
         let cluster = Cluster::without_slow_answers(seed, 3);
-        // At any time between two heartbeats.
+        // The kill happens at any time between two heartbeats.
         let at_ms = 35_000 + chance.between(0, HEARTBEAT_MS as i64) as u64;
         let node = chance.between(0, 2) as usize;
         assert_fails_over(cluster, node, at_ms, seed);

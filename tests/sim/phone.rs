@@ -199,8 +199,8 @@ async fn send(
     permit.grow(batch.as_bytes().len()).map_err(|_| Repeat)?;
     match service.ingest(&target, permit, seq, batch.clone()).await {
         Ok(()) => {
-            let there = world.log(index).acknowledged.insert(seq, batch.clone());
-            if there.is_some_and(|there| there != batch) {
+            let earlier = world.log(index).acknowledged.insert(seq, batch.clone());
+            if earlier.is_some_and(|earlier| earlier != batch) {
                 world.report(format!("I1: two bodies were acknowledged as {index}/{seq}"));
             }
             Ok(())

@@ -140,7 +140,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         } else {
             chance.between(0, chance.clone().between(0, 3 * SECOND))
         };
-        // A few are never sent: gaps.
+        // A few batches are never sent, and leave gaps.
         if !chance.permille(straggler / 4) {
             acts.push(Act {
                 at_ms: ready_ms + late_ms,

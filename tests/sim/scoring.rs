@@ -1,4 +1,4 @@
-//! Tests in which order and how fast ended sessions are scored if each call to the store takes
+//! Tests the order and the speed of the scoring of ended sessions if each call to the store takes
 //! time.
 
 use std::time::Duration;

@@ -74,7 +74,7 @@ impl World {
         })
     }
 
-    /// Returns when the last act is due, by the world's age.
+    /// Returns the age of the world at which the last act is due, in milliseconds.
     pub(crate) fn last_act_ms(&self) -> i64 {
         let acts = self.plan.scripts.iter().flat_map(|script| &script.acts);
         acts.map(|act| act.at_ms).max().unwrap_or(0)

@@ -33,7 +33,7 @@ async fn start_at(store: &dyn Sessions, tenant: Tenant, at: TimestampMs) -> Sess
 async fn a_delivery_behind_many_others_is_found() {
     let (store, tenant) = (MemoryStore::new(Arc::new(|_, _, _| {})).unwrap(), tenant());
     put_endpoint(&*store, tenant, true).await;
-    // More than one read examines.
+    // There are more deliveries than one read examines.
     for place in 0..20_000 {
         start_at(&*store, tenant, T0.plus_ms(place)).await;
     }

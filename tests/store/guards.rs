@@ -50,7 +50,7 @@ async fn written_data_survives_reopening() {
     store.close().await;
     assert!(
         store.find(start.session_id).await.is_err(),
-        "closed is closed"
+        "a closed store accepts no write"
     );
     assert!(store.append(id, 50, batch(50), T0).await.is_err());
     drop(store);

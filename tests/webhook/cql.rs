@@ -127,7 +127,7 @@ async fn a_process_on_cql_keeps_failed_messages_for_manual_attempts() {
     customer.api.clone_from(&server.api);
     let row = {
         let again = customer.row(list, "retrying").await;
-        assert_eq!(again, row, "nothing was forgotten");
+        assert_eq!(again, row, "the row of the delivery is unchanged");
         again
     };
     let path = format!("{list}/{}", row["id"].as_str().unwrap());

@@ -258,7 +258,7 @@ async fn a_repeated_create_or_rotate_returns_the_same_secret() {
 
     assert_eq!(customer.call("DELETE", "/v1/webhooks", None).await.0, 204);
     let again = repeated(create, "k", url).await;
-    assert_eq!(again.0, 201, "forgotten with the webhook");
+    assert_eq!(again.0, 201, "the key was removed with the webhook");
     assert_ne!(again.1["secret"], made.1["secret"]);
     server.stop();
 }
@@ -321,7 +321,7 @@ async fn an_empty_body_is_accepted_with_any_media_type() {
                 .header("content-type", "application/x-www-form-urlencoded");
             request.body(body).send().await.unwrap().status().as_u16()
         };
-        // As `curl -d ''` sends it.
+        // `curl -d ''` sends this body.
         assert_eq!(send("").await, status, "{path}");
         assert_eq!(send("event=1").await, 415, "{path}");
     }

@@ -165,8 +165,8 @@ pub(crate) fn split(request: &str) -> (Value, String) {
     (Value::Object(headers.collect()), body.to_owned())
 }
 
-/// Asserts that a request matches the document's description of its event: each header of ours, and
-/// the body.
+/// Asserts that a request matches the document's description of its event: each header that the
+/// service adds, and the body.
 pub(crate) fn assert_documented(headers: &Value, body: &str) {
     let document = porchlight_api::openapi::document();
     let body: Value = serde_json::from_str(body).unwrap();

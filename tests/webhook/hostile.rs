@@ -354,7 +354,7 @@ async fn each_connection_makes_a_full_tls_handshake() {
         assert_eq!((answer.cause, answer.status_code), (None, Some(200)));
     }
     let kinds = kinds.lock().unwrap();
-    assert_eq!(kinds.len(), 4, "each has a connection of its own");
+    assert_eq!(kinds.len(), 4, "each request has a connection of its own");
     assert!(
         kinds
             .iter()
@@ -412,7 +412,8 @@ async fn a_name_that_changes_to_a_private_address_is_blocked() {
         )],
     )
     .await;
-    // The check and the dialling of the first attempt; then the name resolves to another address.
+    // The first attempt resolves the name twice, to check and to dial it. Then the name resolves to
+    // another address.
     let script = Script::new(vec![vec!["127.0.0.1"], vec!["127.0.0.1"], vec!["10.0.0.1"]]);
     let transport = transport_with(&authority, script);
     assert_eq!(transport.send(request(&receiver.url())).await.cause, None);

@@ -43,9 +43,10 @@ impl Receiver {
     }
 }
 
-/// Starts a receiver that answers each request immediately, with these exceptions: it never answers
-/// those to `/hang`, it answers those to `/held` once they are released and those to `/slow` after a
-/// while, and after one to `/busy` it does nothing for a while, not even answer pings.
+/// Starts a receiver that answers each request immediately, except on four paths. It never answers
+/// requests to `/hang`, it answers those to `/held` once they are released, and those to `/slow`
+/// after [`SLOW`]. After a request to `/busy` it does nothing for [`BUSY`], and answers not even
+/// pings.
 async fn receiver(authority: &Authority) -> Receiver {
     let acceptor = authority.offering(&["h2", "http/1.1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

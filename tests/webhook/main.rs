@@ -1,5 +1,5 @@
 //! Tests webhooks from the receiver's side: over real TLS on loopback, with receivers that
-//! misbehave in every way we know.
+//! misbehave in every known way.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

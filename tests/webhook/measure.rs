@@ -74,8 +74,8 @@ fn with_own(before: &BTreeMap<String, u64>) -> (u64, String, u64) {
     (total, text, own)
 }
 
-/// A receiver on its own thread that records how long each message took since the instant in its
-/// body, and whether it arrived in order.
+/// A receiver on its own thread that records the time from the instant in the body of each message
+/// to its arrival, and whether the message arrived in order.
 struct Counting {
     url: String,
     seen: Arc<AtomicUsize>,
@@ -90,9 +90,9 @@ enum Manner {
     Answers,
     /// The receiver never answers.
     Hangs,
-    /// Never answers if the body contains `"bad":1`, and answers 200 otherwise.
+    /// The receiver never answers if the body contains `"bad":1`, and answers 200 otherwise.
     HangsOnBad,
-    /// Answers 500 if the body contains `"bad":1`, and 200 otherwise.
+    /// The receiver answers 500 if the body contains `"bad":1`, and 200 otherwise.
     FailsOnBad,
 }
 
@@ -353,8 +353,8 @@ impl Drop for Bench {
 
 /// Returns the memory of a process in MiB. `None` means this process.
 fn resident_mib(pid: Option<u32>) -> u64 {
-    let who = pid.map_or("self".to_owned(), |pid| pid.to_string());
-    let status = fs::read_to_string(format!("/proc/{who}/status")).unwrap();
+    let process = pid.map_or("self".to_owned(), |pid| pid.to_string());
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let mut words = line.unwrap().split_whitespace();
     words.nth(1).unwrap().parse::<u64>().unwrap() / 1024

@@ -1,4 +1,4 @@
-//! A DNS server under our control: a function decides its answers.
+//! A DNS server that a test controls: a function decides its answers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,8 +34,8 @@ pub(crate) struct NameServer {
     behave: Arc<Mutex<Arc<Behave>>>,
 }
 
-/// Returns the name in the question that stands at byte 12 of a packet, its type, and where it
-/// ends.
+/// Returns the name in the question that stands at byte 12 of a packet, its type, and the position
+/// after it.
 fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
     let (mut name, mut at) = (String::new(), 12);
     loop {
@@ -56,7 +56,8 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
 
 fn answer(packet: &[u8], end: usize, code: u8, address: Option<(Ipv4Addr, u32)>) -> Vec<u8> {
     let mut answer = packet[..end].to_vec();
-    // An answer, with recursion; one question, and the counts of the other sections.
+    // The flags of an answer with recursion and its code, one question, and no record in the other
+    // sections.
     answer[2..12].copy_from_slice(&[0x81, 0x80 | code, 0, 1, 0, 0, 0, 0, 0, 0]);
     if let Some((address, ttl)) = address {
         answer[7] = 1;

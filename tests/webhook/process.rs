@@ -1,5 +1,5 @@
-//! Tests properties of the process that the API does not show: which addresses it dials, how much
-//! memory it uses, and with which keys it encrypts.
+//! Tests properties of the process that the API does not show: the addresses that it dials, its
+//! memory, and the keys with which it seals secrets.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -321,7 +321,7 @@ async fn deliveries_are_listed_shown_and_retried() {
     assert_eq!(
         customer.post(&retry, json!({})).await.1["count"],
         json!(0),
-        "none has failed permanently"
+        "no delivery has failed permanently"
     );
     let one = format!("{list}/{}", row["id"].as_str().unwrap());
     let (status, answer) = customer.call("POST", &format!("{one}/retry"), None).await;

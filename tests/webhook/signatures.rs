@@ -1,4 +1,4 @@
-//! Checks our signatures with the reference library of Standard Webhooks.
+//! Checks the signatures of the service with the reference library of Standard Webhooks.
 
 use porchlight_core::webhook::signature::{secret_text, standard_signature, standard_timestamp};
 use porchlight_schema::ids::MessageId;

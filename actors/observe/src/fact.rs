@@ -143,8 +143,8 @@ fn on_task_panicked(task: Task, panics: u32) {
     tracing::error!(task = task.as_str(), panics, "task panicked");
 }
 
-/// Every live session may have such a snapshot after an upgrade, so only the first one is logged
-/// for operators.
+/// Counts and logs a snapshot of another release. After an upgrade every live session may have one,
+/// so only the first is logged at `info`, for operators.
 fn on_snapshot_of_other_release(request_id: Option<&str>, session_id: SessionId) {
     static FIRST: Once = Once::new();
     Metrics::get().snapshots_discarded.increment(1);

@@ -20,7 +20,7 @@ label! {
         NoAddress = "no_address",
         /// The name servers of its domain do not answer.
         NoAnswer = "no_answer",
-        /// Our own resolver does not answer.
+        /// The node's own DNS resolver does not answer.
         ResolverAway = "resolver_away",
     }
 }

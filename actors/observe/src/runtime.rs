@@ -36,7 +36,8 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Reports the running version, and a clean start until the server knows better.
+    /// Reports the running version, and a clean start. The server sets `unclean_start` if it finds
+    /// that the process before this one did not drain.
     pub(super) fn record(&self) {
         metrics::gauge!(name::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         self.unclean_start.set(0.0);

@@ -124,7 +124,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Sets how the wall clock compares with the stored times.
+    /// Sets the result of comparing the wall clock with the stored times.
     pub fn show_retention_clock(&self, now: ClockState) {
         for (&state, gauge) in ClockState::ALL.iter().zip(&self.retention_clock) {
             gauge.set(f64::from(u8::from(state == now)));

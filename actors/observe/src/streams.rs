@@ -42,7 +42,7 @@ label! {
         /// The peer broke a rule, for example with a message that is too large or a revoked
         /// credential.
         Policy = "policy",
-        /// The store failed, or its data are damaged.
+        /// The store failed, or its data is damaged.
         Failed = "failed",
         /// The node is stopping.
         Draining = "draining",

@@ -15,8 +15,8 @@ use super::StoreResult;
 /// The shards that this process owns.
 pub trait Ownership: Send + Sync {
     /// Returns the generation in which this process may act for `shard` at this moment; `None` if
-    /// it does not own it. Rows written under it sort above everything that earlier owners wrote or
-    /// still write.
+    /// this process does not own the shard. Rows written under the generation sort above all rows
+    /// that earlier owners wrote or still write.
     fn generation(&self, shard: Shard) -> Option<u64>;
 
     /// Returns whether other processes may write to the same store and own shards.

@@ -21,7 +21,7 @@ pub enum DocumentKind {
     PrivacyRequestByTime = 4,
     /// Erasures of all tenants, in order of time.
     ErasureLog = 5,
-    /// Groups of lines of a tenant's audit log, by the group's number. In parts.
+    /// Groups of lines of a tenant's audit log, by the group's number. The kind is in parts.
     AuditGroup = 6,
     /// The end of a tenant's audit log.
     AuditHead = 7,

@@ -82,7 +82,7 @@ pub trait Erasure: Send + Sync {
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>>;
 
     /// Replaces the learned row under `key` by `data` if it now is `expected`; `None` removes it.
-    /// Returns `false` if the row has changed. It is as durable as the result of
+    /// Returns `false` if the row has changed. The change is as durable as the result of
     /// [`Erasure::erase_session`].
     async fn replace_learned(
         &self,

@@ -100,8 +100,8 @@ pub trait Entropy: Send + Sync {
     fn random(&self) -> u128;
 }
 
-/// Wakes a tenant's webhooks because the store has a new message of this session. The wake carries
-/// no data: the message is read from the store.
+/// The function that wakes a tenant's webhooks because the store has a new message of this session.
+/// The wake carries no data: the message is read from the store.
 pub type Wake = std::sync::Arc<
     dyn Fn(porchlight_schema::session::Tenant, porchlight_schema::ids::SessionId) + Send + Sync,
 >;

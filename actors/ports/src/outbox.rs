@@ -19,12 +19,12 @@ use zeroize::Zeroizing;
 
 use super::{Page, StoreResult};
 
-/// An encrypted secret, bound to its tenant, endpoint and number.
+/// A sealed secret, bound to its tenant, endpoint and number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSecret {
     /// Number of the secret within its endpoint, from 1.
     pub number: u32,
-    /// The encrypted text and the parameters for decrypting it.
+    /// The sealed text, and the parameters for opening it.
     pub sealed: Vec<u8>,
 }
 
@@ -77,8 +77,8 @@ pub enum SecretRequest {
     Rotate,
 }
 
-/// An answer that showed a secret, remembered for a repeat of its request. The secret is encrypted
-/// as all are.
+/// An answer that showed a secret, remembered for a repeat of its request. The secret is sealed,
+/// like every stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberedSecret {
     /// The request that created the secret; idempotency keys are remembered separately for each
@@ -377,7 +377,7 @@ pub trait Outbox: Send + Sync {
     ) -> StoreResult<Lane>;
 
     /// Returns the body of a message, or `None` if the message no longer has a body: its session
-    /// was removed, or a damaged row was.
+    /// was removed, or its row was damaged and removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
     /// Commits a change of a lane and returns the lane's waiting messages, which may lack those
@@ -442,10 +442,10 @@ pub trait Outbox: Send + Sync {
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }
 
-/// Encrypts endpoints' secrets for the store and decrypts them.
+/// Seals endpoints' secrets for the store, and opens them.
 pub trait SecretSeal: Send + Sync {
-    /// Encrypts `secret` as the endpoint's secret number `number`; it can be decrypted only as
-    /// that. Returns `None` if the cipher refuses, which happens only for gigabytes of text.
+    /// Seals `secret` as the endpoint's secret number `number`; it can be opened only under that
+    /// number. Returns `None` if the cipher refuses, which happens only for gigabytes of text.
     fn seal(
         &self,
         tenant: Tenant,
@@ -454,7 +454,8 @@ pub trait SecretSeal: Send + Sync {
         secret: &str,
     ) -> Option<SealedSecret>;
 
-    /// Decrypts a secret. Returns `None` if no key fits, or if it was not sealed for this endpoint.
+    /// Opens a secret. Returns `None` if no key opens it, or if it was not sealed for this
+    /// endpoint.
     fn open(
         &self,
         tenant: Tenant,

@@ -82,7 +82,7 @@ pub enum UrlRefused {
     Unavailable,
 }
 
-/// Returns whether a request that has waited for its permit may still be sent.
+/// The function that returns whether a request that has waited for its permit may still be sent.
 pub type MayBegin = Box<dyn FnOnce() -> bool + Send>;
 
 /// Sends requests to webhooks.

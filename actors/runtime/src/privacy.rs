@@ -26,7 +26,7 @@ const MARK: u8 = 1;
 /// The interval at which a process that starts checks whether the marks were read.
 const LOAD_POLL: Duration = Duration::from_millis(10);
 /// The number of marks read per query.
-const PAGE: usize = 1_000;
+const PAGE_MARKS: usize = 1_000;
 /// The pause before the list of changes is read again if it lacks a counted change. Another node
 /// has probably just counted that change and not listed it yet.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
@@ -238,8 +238,8 @@ async fn read_marks(
     prefix.extend(only.map(tenant_key).unwrap_or_default());
     let mut after = Some(prefix.clone());
     loop {
-        let page = store.documents(collection(), after, PAGE).await?;
-        let is_last = page.len() < PAGE;
+        let page = store.documents(collection(), after, PAGE_MARKS).await?;
+        let is_last = page.len() < PAGE_MARKS;
         after = page.last().map(|document| document.key.clone());
         for document in page {
             if !document.key.starts_with(&prefix) {
@@ -269,7 +269,7 @@ fn decode(bytes: &[u8]) -> StoreResult<Mark> {
         .map_err(|error| StoreError::Damaged(format!("a privacy mark: {error}")))
 }
 
-/// Determines the sessions that webhooks must not mention.
+/// The sessions that webhooks must not mention.
 #[derive(Clone)]
 pub struct Restrictions {
     /// The marks of all subjects.

@@ -96,13 +96,13 @@ impl std::fmt::Debug for Registry {
 
 /// The adapters that sessions use, and the limits on their duration.
 pub struct Ports {
-    /// Holds sessions, journals and insights.
+    /// The store of sessions, journals and insights.
     pub store: Arc<dyn Store>,
-    /// Measures time: the wall clock, and the uptime for silence and age.
+    /// The wall clock, and the monotonic uptime by which silence and age are measured.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness for IDs.
     pub entropy: Arc<dyn Entropy>,
-    /// Wakes a tenant's webhooks.
+    /// The function that wakes a tenant's webhooks.
     pub wake: Wake,
     /// The limits on the duration of sessions.
     pub lifetime: Lifetime,
@@ -184,8 +184,8 @@ impl Registry {
         self.inner.directory.live_count()
     }
 
-    /// Adopts a session in progress. `last_received_at` is when its last batch was received, or
-    /// when it was created.
+    /// Adopts a session in progress. `last_received_at` is the time at which its last batch was
+    /// received, or at which it was created.
     pub fn adopt(&self, row: &SessionRow, last_received_at: TimestampMs) -> Arc<SessionHandle> {
         let handle = self.enter(&row.start, last_received_at, Origin::Store);
         self.arm(&handle);

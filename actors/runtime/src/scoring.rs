@@ -46,7 +46,7 @@ pub(crate) use row_locks::RowLocks;
 /// The pauses between attempts at scoring a session.
 const BACKOFF: Backoff = Backoff::new(200, 30_000);
 
-/// Returns whether a session is being erased.
+/// The function that returns whether a session is being erased.
 type IsErased = dyn Fn(&SessionStart) -> bool + Send + Sync;
 
 /// A pool of scoring actors. Clones share the pool.
@@ -308,7 +308,8 @@ impl Inner {
         pause
     }
 
-    /// Like [`Self::on_failed`], for a session with a lasting failure.
+    /// Lets a session with a lasting failure wait for another attempt, and begins the scores of
+    /// others. Returns the pause before the attempt.
     fn on_lasting_failure(&self, session_id: SessionId) -> Option<Duration> {
         let pause = lock(&self.queue).fail_lastingly(session_id);
         self.begin_scores();

@@ -337,7 +337,8 @@ impl Actor for SessionActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         Self::metrics().on_started();
-        // An actor that was passivated has missed nothing, because any batch would have woken it.
+        // An actor that was passivated has missed nothing, because any batch would have activated
+        // it.
         if self.running.is_none() {
             self.activate(ctx);
         }

@@ -55,7 +55,7 @@ pub struct WebhookParts {
     pub outbox: Arc<dyn Outbox>,
     /// The transport that sends messages.
     pub transport: Arc<dyn Transport>,
-    /// The seal that decrypts secrets.
+    /// The adapter that seals and opens secrets.
     pub seal: Arc<dyn SecretSeal>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
@@ -175,10 +175,10 @@ pub enum TestError {
     /// The endpoint cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The endpoint's secret cannot be decrypted with the available keys.
+    /// No available key opens the endpoint's secret.
     #[error("the webhook's secret cannot be opened")]
     Secret,
-    /// The decrypted secret signs no request.
+    /// The opened secret signs no request.
     #[error("the test event cannot be signed")]
     Sign(#[source] SecretError),
 }

@@ -2,7 +2,8 @@
 
 use porchlight_schema::limits::SAMPLES_UNTIL_YIELD;
 
-/// Yields after a number of samples, so that a session with many samples does not delay small ones.
+/// The count of samples after which a computation yields, so that a session with many samples does
+/// not delay small ones.
 #[derive(Debug, Default)]
 pub(crate) struct Yielding {
     samples: u32,

@@ -31,10 +31,10 @@ pub const AUDIT_GATHER_MS: u64 = 200;
 pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
 /// Maximum number of tenants whose lines a node commits at the same time.
 pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
-/// The first pause before a node retries an append to an audit log, milliseconds. Each further one
-/// is twice as long, up to [`AUDIT_RETRY_MS_MAX`].
+/// The first pause before a node retries an append to an audit log, in milliseconds. Each further
+/// one is twice as long, up to [`AUDIT_RETRY_MS_MAX`].
 pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
-/// The longest pause before a node retries an append to an audit log, milliseconds.
+/// The longest pause before a node retries an append to an audit log, in milliseconds.
 pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
@@ -47,14 +47,14 @@ pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
 /// Maximum number of messages of restricted sessions that one listing of an outbox passes, to find
 /// the messages behind them. A listing names each session once, in about 50 bytes.
 pub const WEBHOOK_HIDDEN_ROWS_MAX: usize = 131_072;
-/// The interval at which a node checks for changed privacy marks and open privacy requests,
+/// The interval at which a node checks for changed privacy marks and open privacy requests, in
 /// milliseconds.
 pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
 /// The time that an erasure waits after its mark was written, so that requests in flight on this
-/// node end, milliseconds.
+/// node end, in milliseconds.
 pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
 /// The time that a request waits after its mark was written, so that all nodes know the mark and
-/// their requests in flight have ended, milliseconds.
+/// their requests in flight have ended, in milliseconds.
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time, without the
 /// restrictions and releases that change a mark.
@@ -64,13 +64,13 @@ pub const TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 2;
 /// Maximum number of restrictions and releases that change a mark on one node at the same time, at
 /// most one of each tenant.
 pub const PRIVACY_IMMEDIATE_AT_ONCE_MAX: usize = 2;
-/// The pause before a failed privacy request is retried, milliseconds. It doubles with each further
-/// failure.
+/// The pause before a failed privacy request is retried, in milliseconds. It doubles with each
+/// further failure.
 pub const PRIVACY_RETRY_MS: u64 = 1_000;
-/// The longest pause before a failed privacy request is retried, milliseconds.
+/// The longest pause before a failed privacy request is retried, in milliseconds.
 pub const PRIVACY_RETRY_MS_MAX: u64 = 30_000;
 /// The time after which the owner removes the entry of an open privacy request that does not exist,
-/// because it was interrupted while it was submitted, milliseconds: 24 hours.
+/// because it was interrupted while it was submitted, in milliseconds: 24 hours.
 pub const PRIVACY_ABSENT_MS_MAX: i64 = 24 * 3_600 * 1_000;
 /// Maximum number of open privacy requests of a tenant. A node keeps about 300 bytes of each.
 pub const PRIVACY_OPEN_REQUESTS_MAX: usize = 10_000;
@@ -83,13 +83,14 @@ pub const PRIVACY_CHANGES_KEPT: usize = 128;
 /// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
 /// about 64 KiB each.
 pub const PRIVACY_REQUESTS_SCANNED_MAX: usize = 100;
-/// The pause of an erasure after each session, so that client requests have priority, milliseconds.
+/// The pause of an erasure after each session, so that client requests have priority, in
+/// milliseconds.
 pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
 /// The default delay before an erasure or a collection of data begins, in which it can be
-/// cancelled, milliseconds.
+/// cancelled, in milliseconds.
 pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
-/// The longest delay that can be configured, milliseconds: 7 days. A customer must answer a request
-/// within a month by law.
+/// The longest delay that can be configured, in milliseconds: 7 days. A customer must answer a
+/// request within a month by law.
 pub const PRIVACY_DELAY_MS_MAX: i64 = 7 * 24 * 3_600 * 1_000;
 /// Maximum length of the caller's id of a privacy request in characters.
 pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;

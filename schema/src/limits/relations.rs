@@ -68,7 +68,7 @@ const _: () = assert!(ANSWER_KEPT_BYTES_MAX <= ANSWER_READ_BYTES_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX <= ENDPOINT_LANES_MAX);
 const _: () = assert!(
-    PICTURES_DRAWN_AT_ONCE_MAX > 1,
+    PATH_IMAGES_DRAWN_AT_ONCE_MAX > 1,
     "one organization alone cannot occupy a node"
 );
 const _: () = assert!(LINK_REQUESTS_PER_SEC <= LINK_REQUESTS_BURST);

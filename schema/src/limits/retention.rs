@@ -4,11 +4,11 @@ use super::{HELD_MS_MAX, RETENTION_MS_MIN};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// Shortest retention of telemetry that an operator may allow organizations to choose, days. Late
-/// batches and changed proofs of delivery have been scored by then.
+/// Shortest retention of telemetry that an operator may allow organizations to choose, in days.
+/// Late batches and changed proofs of delivery have been scored by then.
 pub const RETENTION_SHORTEST_DAYS_MIN: u32 = 1;
-/// Shortest retention of webhook messages and of sessions that organizations may choose, days. The
-/// retries of a message and the longest time for which it is held are over by then.
+/// Shortest retention of webhook messages and of sessions that organizations may choose, in days.
+/// The retries of a message and the longest time for which it is held are over by then.
 pub const RETENTION_MESSAGES_DAYS_MIN: u32 = 9;
 const _: () = assert!(
     RETENTION_MESSAGES_DAYS_MIN as i64 * DAY_MS > HELD_MS_MAX + DAY_MS,

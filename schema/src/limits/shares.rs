@@ -61,8 +61,8 @@ pub const STORED_BYTES_BURST_SEC: u64 = 30;
 /// Divisor of the node's limit: a light tenant has fewer batches in flight than one part in this
 /// many.
 pub const LIGHT_TENANT_PARTS: u32 = 4;
-/// Only light tenants may use the room beyond the node's limit, which is one part in this many of
-/// that limit. So a tenant that fills a node leaves this room to the others.
+/// Divisor of the node's limit: the room beyond the limit is one part in this many. Only light
+/// tenants may use that room, so that a tenant that fills a node leaves it to the others.
 pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
 /// Minimum number of batches in the room for light tenants: two light tenants may use all of their
 /// part at the lowest limit of a node, at which a share of that limit would be small.

@@ -20,7 +20,7 @@ use super::packed::PackedBatch;
 use super::{Sample, proto};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 
-/// Maximum size of an input: longer inputs only repeat what shorter ones contain.
+/// Maximum size of an input: longer inputs only repeat the patterns of shorter ones.
 const INPUT_BYTES_MAX: usize = 4_096;
 /// Maximum number of inputs kept besides the corpus as starting points.
 const GROWN_MAX: usize = 512;
@@ -53,7 +53,7 @@ const TELLING: [u8; 24] = [
 
 fn mutated(chance: &mut Chance, corpus: &[Vec<u8>]) -> Vec<u8> {
     let mut input = corpus[chance.below(corpus.len())].clone();
-    // Usually one step: heavily broken inputs fail at the first check.
+    // Most inputs are changed in one step, because heavily broken inputs fail at the first check.
     for _ in 0..=chance.next().trailing_zeros().min(8) {
         let at = chance.below(input.len() + 1);
         let to = (at + 1 + chance.below(32)).min(input.len());
@@ -126,7 +126,7 @@ fn read(packed: &PackedBatch) -> Result<u32, ()> {
     Ok(samples.len() as u32)
 }
 
-/// Feeds one input to every decoder and returns how many could read it.
+/// Feeds one input to every decoder and returns the number of decoders that could read it.
 fn feed(input: &[u8]) -> usize {
     let of_json = json::decode_batch(input);
     let of_line = json::decode_line(input);

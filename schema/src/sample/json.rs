@@ -61,7 +61,7 @@ pub struct DecodedLine {
     pub session_id: Option<String>,
     /// The `seq`; `None` if it is not a valid number.
     pub seq: Option<u32>,
-    /// The batch, or why it is invalid.
+    /// The batch, or the reason why it is invalid.
     pub batch: Result<DecodedBatch, DecodeError>,
 }
 
@@ -69,7 +69,7 @@ pub struct DecodedLine {
 ///
 /// # Errors
 ///
-/// [`DecodeError::Syntax`] if it is not a JSON object.
+/// Returns [`DecodeError::Syntax`] if the line is not a JSON object.
 pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
     if let Some((session_id, decoded)) = fast::decode_line(text) {
         return Ok(DecodedLine {
@@ -87,7 +87,7 @@ pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, De
     slow::decode_sample(text, builder)
 }
 
-/// A sample's fields before its kind decides which of them it needs.
+/// The fields of a sample, of which its kind determines the required ones.
 pub(super) trait Fields {
     /// Returns the number under `name`; `None` if absent or null.
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;

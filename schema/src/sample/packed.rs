@@ -1,6 +1,6 @@
-//! The packed form of a batch: column by column, each a run of zigzag deltas in LEB128. About 1 KB
-//! for 60 samples of seven fields. This form is journaled; its first byte is the number of its
-//! format.
+//! The packed form of a batch: column by column, each a run of zigzag deltas in LEB128. A batch of
+//! 60 samples with seven fields has about 1 KB. This form is journaled; its first byte is the
+//! number of its format.
 //!
 //! ```text
 //! format  samples  t_max_ms  [skipped]  runs (kind, length)*   the order in which the samples

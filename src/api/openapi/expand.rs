@@ -117,7 +117,7 @@ fn operation(
         let code = code(&word).ok_or(SourceError::UnknownCode(word))?;
         codes.add(&[code]);
     }
-    // A push of an app has a body of any media type, and lists its problems.
+    // A push of an app has a body of any media type. Its problems are listed in `x-problems`.
     if !credentials.is_none() && operation["requestBody"].is_object() {
         codes.add_body();
     }

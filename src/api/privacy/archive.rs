@@ -48,8 +48,8 @@ const REFERRER_POLICY: (HeaderName, HeaderValue) = (
 /// The maximum size of a piece of an archive that waits to be written.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Limits how many archives are built or sent at the same time: one of each organization, and few
-/// on the node.
+/// The turns of organizations to build and send archives: one archive of each organization at a
+/// time, and few on the node.
 pub(crate) struct Archives(Turns);
 
 impl Default for Archives {

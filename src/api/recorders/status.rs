@@ -28,7 +28,7 @@ struct StatusView {
     /// The activity as a sentence for people.
     text: String,
     last_heard_at: Option<TimestampMs>,
-    /// Values a second, by kind.
+    /// The recently received values per second, by kind.
     receiving: Map<String, Value>,
     session_id: Option<SessionId>,
     /// The insight of the newest session without the fields for the customer alone.

@@ -88,7 +88,7 @@ pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, V
     Ok((body, value))
 }
 
-/// Returns the key and body hash by which a repeat of this request is recognized, if it may be
+/// Returns the key and body hash by which a repeat of this request is recognised, if it may be
 /// repeated.
 fn repeat(call: &RequestContext, body: &[u8]) -> Result<Option<Idempotency>, Problem> {
     let key = idempotency_key(call.headers())?;

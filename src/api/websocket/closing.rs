@@ -53,7 +53,8 @@ impl Closing {
                 CloseCode::Again,
                 "too many batches are in flight; retry later",
             ),
-            // Echoes the peer's code (RFC 6455, section 5.5.1); 1000 without one.
+            // The answer has the peer's code (RFC 6455, section 5.5.1), or 1000 if the peer sent
+            // none.
             Self::ByPeer(reason) => (
                 reason
                     .as_ref()

@@ -157,11 +157,12 @@ impl KeyCache {
         map.retain(|_, entry| entry.at.elapsed() < self.remembered);
     }
 
-    /// Makes room for an entry. Called after a lookup in the store, which costs much more.
+    /// Makes room for an entry. It is called only after a lookup in the store, which costs much
+    /// more.
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
             self.evict_old(map);
-            // All entries are in use, or keys are being guessed: either way the cache is cleared.
+            // If all entries are in use, or keys are being guessed, the whole cache is cleared.
             if map.len() >= max {
                 map.clear();
             }

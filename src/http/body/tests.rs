@@ -97,7 +97,7 @@ async fn a_body_too_large_as_sent_or_decompressed_is_refused() {
     }
 }
 
-/// Returns how often another task runs while `read` ends.
+/// Returns the number of times that another task runs until `read` ends.
 async fn others_run<T>(read: impl Future<Output = T>) -> (usize, T) {
     let mut times = 0;
     let others = async {

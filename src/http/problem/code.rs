@@ -128,9 +128,9 @@ codes! {
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported media type";
     /// The path does not accept this `Content-Encoding`.
     UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "Unsupported content encoding";
-    /// The body is valid JSON, but its content is invalid; `errors` says where.
+    /// The body is valid JSON, but its content is invalid; `errors` names each invalid field.
     InvalidBody = UNPROCESSABLE_ENTITY, "invalid_body", "Invalid body";
-    /// A parameter in the query or a header is invalid; `errors` says which.
+    /// A parameter in the query or a header is invalid; `errors` names it.
     InvalidParameter = UNPROCESSABLE_ENTITY, "invalid_parameter", "Invalid parameter";
     /// Another privacy request has this `requestId`.
     RequestIdReused = UNPROCESSABLE_ENTITY, "request_id_reused", "Request id reused";

@@ -56,8 +56,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns how long after the start of a group of `writes` synced writes the next one may
-    /// start, if the previous group started `since` earlier.
+    /// Returns the time from the start of a group of `writes` synced writes to the earliest start
+    /// of the next group. The previous group started `since` earlier.
     pub(super) fn spacing(&mut self, writes: usize, since: Duration) -> Duration {
         let group_writes = u32::try_from(writes).unwrap_or(u32::MAX);
         self.measure(group_writes, since);
@@ -136,7 +136,7 @@ mod tests {
         let (mut written, mut most, mut spaced) = (0, 0, false);
         let mut not_before_us = 0;
         while now_us < 2_000_000 {
-            // The group begins when something waits and the space has passed.
+            // A group begins when a write waits and the spacing has passed.
             let next_us = (written + 1) * 1_000_000 / per_sec;
             now_us = now_us.max(next_us).max(not_before_us);
             let arrived = now_us * per_sec / 1_000_000;
@@ -145,7 +145,7 @@ mod tests {
             let space = pace.spacing(writes, us(now_us - begun_us));
             begun_us = now_us;
             not_before_us = now_us + space.as_micros() as u64;
-            // The sync.
+            // The write and the sync of a group take this time.
             now_us += 150;
             if now_us > 1_000_000 {
                 most = most.max(writes);

@@ -76,7 +76,7 @@ fn new_session(
     }
 }
 
-/// Overwrites every row whose key begins so with this payload.
+/// Overwrites every row whose key begins with `prefix` with this payload.
 async fn overwrite(store: &MemoryStore, prefix: Vec<u8>, payload: Vec<u8>) -> usize {
     let overwritten = store.committer().write(move |txn| {
         let rows = txn.rows(&Scan::keys(KeyRange::prefix(prefix), usize::MAX))?;
@@ -89,17 +89,17 @@ async fn overwrite(store: &MemoryStore, prefix: Vec<u8>, payload: Vec<u8>) -> us
     overwritten.await.unwrap()
 }
 
-/// Overwrites every row whose key begins so with a payload that no release writes.
+/// Writes a payload that no release writes into every row whose key begins with `prefix`.
 async fn damage(store: &MemoryStore, prefix: Vec<u8>) -> usize {
     overwrite(store, prefix, vec![0; 8]).await
 }
 
-/// Overwrites every row whose key begins so with a payload of a later release.
+/// Writes a payload of a later release into every row whose key begins with `prefix`.
 async fn write_later(store: &MemoryStore, prefix: Vec<u8>) -> usize {
     overwrite(store, prefix, vec![0xee; 8]).await
 }
 
-/// Breaks the checksum of every row whose key begins so.
+/// Breaks the checksum of every row whose key begins with `prefix`.
 fn break_rows(store: &MemoryStore, prefix: Vec<u8>) -> usize {
     let scan = Scan::keys(KeyRange::prefix(prefix), usize::MAX);
     let rows = store.read_inline(|read| read.rows(&scan)).unwrap();
@@ -114,7 +114,8 @@ fn break_rows(store: &MemoryStore, prefix: Vec<u8>) -> usize {
     count
 }
 
-/// Makes every row whose key begins so unusable: its payload, its checksum or its format.
+/// Makes every row whose key begins with `prefix` unusable: its payload, its checksum or its
+/// format.
 async fn damage_in(way: Way, store: &MemoryStore, prefix: Vec<u8>) -> usize {
     match way {
         Way::Payload => damage(store, prefix).await,

@@ -77,7 +77,7 @@ fn a_store_opened_on_a_full_disk_reads_and_accepts_writes_once_there_is_space() 
     let service = store.committer().write(|_| Ok(()));
     assert!(matches!(runtime.block_on(service), Err(StoreError::Full)));
     assert!(matches!(purge(), Err(StoreError::Full)));
-    assert_eq!(group(), before, "nothing was written");
+    assert_eq!(group(), before, "the store has written nothing");
 
     free_bytes.store(1 << 29, Ordering::Relaxed);
     wait_for_level(&store, SpaceLevel::Low);
@@ -120,7 +120,10 @@ fn an_interrupted_first_start_starts_again() {
         // A store that has acknowledged something is refused when it has lost that file.
         std::fs::remove_file(engine.join(ENGINE_VERSION)).unwrap();
         assert!(EmbeddedStore::open_for_command(&path).is_err());
-        assert!(engine.join("0.jnl").exists(), "nothing was removed");
+        assert!(
+            engine.join("0.jnl").exists(),
+            "the start removes no journal"
+        );
         std::fs::remove_dir_all(&path).unwrap();
     }
 }
@@ -150,7 +153,11 @@ fn a_store_of_the_first_release_takes_the_newest_format_with_its_data_keys() {
     drop(Acknowledged::create(&path, 1, StoreFormat::First).unwrap());
     let format = || Acknowledged::open(&path).unwrap().unwrap().format();
     let store = EmbeddedStore::open_for_command(&path).unwrap();
-    assert_eq!(format(), StoreFormat::First, "nothing is sealed yet");
+    assert_eq!(
+        format(),
+        StoreFormat::First,
+        "the store seals nothing before its keys are open"
+    );
     store.unlock(&secrets()).unwrap();
     assert_eq!(format(), StoreFormat::Sealed);
     drop(store);

@@ -1,13 +1,13 @@
-//! The engine on disk: fjall, pinned to one version, with guards against its open faults.
+//! The engine on disk: fjall, pinned to one version, with guards against its known faults.
 //!
-//! - Two keyspaces only. Each group of the writer goes to both (its markers, see `continuity.rs`),
-//!   and there is at least one group per minute, so that no keyspace pins the journals
-//!   (fjall-rs/fjall#288).
+//! - The database has two keyspaces only. Each group of the writer goes to both (its markers, see
+//!   `continuity.rs`), and there is at least one group per minute, so that no keyspace pins the
+//!   journals (fjall-rs/fjall#288).
 //! - No `clear()`, no FIFO compaction, no key-value separation: each has lost data or poisoned a
 //!   store for others.
 //! - This module flushes memtables, not fjall. fjall requests a flush with every write and fills
-//!   its workers' queue with requests; once all workers wait for room in their own queue, nothing
-//!   is flushed any more (observed with one worker: memory grew by everything written; probably
+//!   its workers' queue with requests; once all workers wait for room in their own queue, no
+//!   memtable is flushed (observed with one worker: memory grew by everything written; probably
 //!   fjall-rs/fjall#257).
 //! - Memory is bounded: one block cache, and small memtables, of which fjall lets four wait before
 //!   it halts writes.
@@ -43,8 +43,9 @@ const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 const ROW_BYTES: u64 = 64;
 /// The size at which fjall itself would flush a memtable, which is never reached.
 const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
-/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum
-/// that fjall accepts; a sealed journal has the memtables that pin it flushed.
+/// The maximum size of the engine's journals in bytes, which bounds the duration of a start. It is
+/// the minimum that fjall accepts. To delete a sealed journal, fjall flushes the memtables that pin
+/// it.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The number of fjall's workers. With several, the first one spins while another merges tables
 /// (measured: a sixth of the processor time).

@@ -20,7 +20,8 @@ use crate::txn::Read;
 
 /// Approximate size of an attempt's result in a group, in bytes.
 const CHANGE_BYTES: usize = 1024;
-/// A listing with more rows runs on a blocking thread.
+/// The maximum number of rows of a listing that runs on the caller's thread. A larger listing runs
+/// on a blocking thread.
 const ROWS_HERE_MAX: usize = 1_024;
 
 #[async_trait]

@@ -182,7 +182,7 @@ fn a_removed_session_is_unreadable_in_every_copy_of_its_rows() {
     apply(&engine, vec![delete(start_row(1))]);
     apply(&engine, vec![put(place_row(), b"one courier", 4)]);
     engine.purge().unwrap();
-    // The files of the engine from before, with the keys of now.
+    // The files of the engine from before the removal, with the keys from after it.
     let old = MemoryEngine::new();
     apply(&old, copy);
     let old = folder.open(&old);
@@ -272,7 +272,7 @@ fn rows_of_an_earlier_version_stay_as_they_are_until_they_are_gone() {
     assert!(has_note());
     engine.purge().unwrap();
     apply(&engine, continuity::markers(3).into());
-    assert!(has_note(), "there still are such rows");
+    assert!(has_note(), "rows of an earlier version are left");
     apply(
         &engine,
         vec![
@@ -354,7 +354,7 @@ fn a_row_that_is_replaced_while_it_is_read_never_seems_absent() {
 }
 
 #[test]
-fn a_scan_goes_on_behind_a_row_whose_key_was_destroyed() {
+fn a_scan_continues_after_a_row_whose_key_was_destroyed() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     let engine = folder.open(&inner);
     for number in 1..=4 {
@@ -364,7 +364,7 @@ fn a_scan_goes_on_behind_a_row_whose_key_was_destroyed() {
     for number in [2, 3] {
         apply(&engine, vec![delete(start_row(number))]);
     }
-    // A backup from before, with the keys of now.
+    // A backup from before the removal, with the keys from after it.
     let old = MemoryEngine::new();
     apply(&old, copy);
     let old = folder.open(&old);

@@ -1,4 +1,4 @@
-//! Erases one session, in steps that are small enough for the committer.
+//! Erases one session, in steps that are small enough to share the writer with other operations.
 
 use porchlight_ports::{Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::SessionId;

@@ -34,7 +34,7 @@ use recovery::{listed_messages, waiting_in};
 /// insight updates arrived during one attempt; they are superseded in steps.
 const LANE_READ_MAX: usize = 256;
 
-/// The table of messages that are held, by when they will have been held for too long.
+/// The table of held messages, by the end of their maximum holding time.
 const HELD: u8 = b'z';
 /// The name of a damaged row of a lane or of an index in the log.
 const LISTED: &str = "a row of an outbox";

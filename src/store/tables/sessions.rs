@@ -210,7 +210,7 @@ pub(crate) fn live(
             .collect();
         let sessions = starts_of_live(read, &live)?;
         match rows.last() {
-            // All of them are damaged: an empty page would end the list.
+            // All sessions of this page are damaged: an empty page would end the list.
             Some(last) if sessions.is_empty() => range = range.after(&last.key),
             _ => return Ok(sessions),
         }
@@ -234,7 +234,7 @@ fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<Sessio
     };
     let rows = match read.rows(&Scan::state(range, live.len() * STARTS_PER_LIVE_MAX)) {
         Ok(rows) => rows,
-        // One of them is damaged.
+        // The range has a damaged row, so its sessions are read one by one below.
         Err(StoreError::Damaged(_)) => Vec::new(),
         Err(error) => return Err(error),
     };

@@ -31,12 +31,12 @@ async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
     }
     // The key is revoked without the nodes, as the command line does if no server is available.
     let keys = owner.key_admin.list().await.unwrap();
-    let is_it = |key: &&porchlight_keys::ListedKey| revoked.ends_with(&key.last4);
-    let id = &keys.iter().find(is_it).unwrap().id;
+    let is_revoked = |key: &&porchlight_keys::ListedKey| revoked.ends_with(&key.last4);
+    let id = &keys.iter().find(is_revoked).unwrap().id;
     owner.key_admin.revoke(id, owner.clock.now()).await.unwrap();
     for node in [edge, owner] {
         wait_until(async || status(node, revoked).await == 401).await;
-        assert_eq!(status(node, other).await, 200, "only this one");
+        assert_eq!(status(node, other).await, 200, "the other key stays valid");
     }
     for watching in watching {
         let rest = timeout(PROPAGATION_TIMEOUT, watching.rest()).await;

@@ -65,7 +65,7 @@ async fn the_events_of_a_session_stay_although_its_snapshot_cannot_be_read() {
         // that the journal stores.
         let earlier_ms = updated_at(&before).since_ms(updated_at(&now));
         assert!((0..1_000).contains(&earlier_ms), "{earlier_ms} ms");
-        assert_eq!(now.header("age"), "0", "nothing is missing: {now:?}");
+        assert_eq!(now.header("age"), "0", "the answer is complete: {now:?}");
     }
     nodes.end().await;
 }

@@ -163,7 +163,7 @@ async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
 async fn write_hold(server: &Server, tenant: Tenant, session_id: SessionId) {
     let mut place = vec![1];
     place.extend(tenant.organization_id.to_bytes());
-    // The byte of the sandbox environment.
+    // The environment is the sandbox.
     place.push(0);
     place.extend(Subject::SessionId(session_id).key());
     let marks = Collection::of_service(DocumentKind::PrivacyMark);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{CreatedRecorder, body, create, push, show};
 use crate::server::{Server, config, insights, telemetry};
 
-/// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
+/// Returns the beginning of the delivery by the phone's clock, in milliseconds since 1970.
 pub(super) fn begins_ms(server: &Server) -> i64 {
     server.clock.now().0 - 3_600_000
 }
@@ -77,7 +77,7 @@ fn entries(sample: &Sample, begins_ms: i64) -> Vec<Value> {
             }
             entries
         }
-        // No app sends these.
+        // No app sends these kinds of samples.
         Reading::Motion { .. } | Reading::Activity { .. } | Reading::System { .. } => Vec::new(),
     }
 }

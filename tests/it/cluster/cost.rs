@@ -1,4 +1,4 @@
-//! Measures the cost of a CQL cluster: processor time of our process per batch, relative to an
+//! Measures the cost of a CQL cluster: processor time of the service per batch, relative to an
 //! embedded store, and lightweight transactions per second.
 //!
 //! `PORCHLIGHT_BIN=target/release/porchlight PORCHLIGHT_LOAD=target/release/porchlight-load cargo
@@ -18,7 +18,7 @@ use crate::server::{Folder, Server, binary, block_on, successful};
 
 /// The duration of the count.
 const COUNTED: Duration = Duration::from_secs(30);
-/// A server without a further transaction for this long has finished its work.
+/// The time without a further transaction after which a server has finished its work.
 const QUIET: Duration = Duration::from_secs(12);
 /// The number of sessions started per second.
 const STARTS_PER_SEC: u32 = 100;

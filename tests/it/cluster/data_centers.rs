@@ -1,5 +1,6 @@
-//! Tests the service on a database in two data centres: which of them it refuses, and that a cut
-//! link between the data centres loses nothing in the one that the service names.
+//! Tests the service on a database in two data centres. The service refuses a replication with
+//! which answers could be wrong, and a cut link between the data centres loses nothing in the one
+//! that it names.
 //!
 //! Each data centre has one node of Cassandra and one replica of each row. Proxies carry the
 //! connections between the two nodes, and are cut. The service still reaches both: if it sent a
@@ -187,8 +188,8 @@ async fn send_across_a_cut(
     client: &Client,
 ) -> BTreeMap<u64, Value> {
     let database = &data_centers.database;
-    let here = open_as_command(database, keyspace, Some(NAMED)).await;
-    let there = open_as_command(database, keyspace, Some(OTHER)).await;
+    let named = open_as_command(database, keyspace, Some(NAMED)).await;
+    let other = open_as_command(database, keyspace, Some(OTHER)).await;
     let open = join_all((0..PHONES).map(|number| begin(client, number))).await;
 
     data_centers.link.cut().await;
@@ -198,9 +199,9 @@ async fn send_across_a_cut(
     let finishing = open.into_iter().map(|open| finish(client, open));
     let mut sent = join_all(finishing).await;
     // Nothing of these sessions was sent before the cut.
-    assert_eq!(missing(&there, &during).await.len(), batches(&during));
+    assert_eq!(missing(&other, &during).await.len(), batches(&during));
     sent.extend(during);
-    check_journal_in(&here, &sent).await;
+    check_journal_in(&named, &sent).await;
     let found_during = insights(client, &sent).await;
 
     data_centers.link.restore();
@@ -209,8 +210,8 @@ async fn send_across_a_cut(
     for (number, insight) in &found_during {
         assert_eq!(&found[number], insight, "the insight of delivery {number}");
     }
-    report_catch_up(&there, &sent).await;
-    check_journal_in(&here, &sent).await;
+    report_catch_up(&other, &sent).await;
+    check_journal_in(&named, &sent).await;
     found
 }
 
@@ -235,8 +236,8 @@ fn a_database_in_two_data_centers_without_a_named_replica_is_refused() {
         (on_the_ring, Some(NAMED), Refusal::SimpleStrategy(both())),
     ] {
         let variables = data_centers.variables(folder.path(), replication, named);
-        let said = refused(&folder, &borrowed(&variables));
-        assert!(said.contains(&refusal.to_string()), "{said}");
+        let output = refused(&folder, &borrowed(&variables));
+        assert!(output.contains(&refusal.to_string()), "{output}");
     }
 }
 

@@ -19,7 +19,7 @@ const SESSIONS: usize = 6_000;
 const AT_ONCE: usize = 32;
 /// The number of batches of each session.
 const BATCHES: u32 = 3;
-/// Longer than any failover.
+/// The timeout of each step, longer than any failover.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 async fn begin(client: Client) {
@@ -82,7 +82,10 @@ fn the_sessions_of_a_lost_node_run_again() {
             if cluster.sum(live).await as usize == sessions && claimed.is_some() {
                 break;
             }
-            assert!(lost.elapsed() < STEP_TIMEOUT, "they do not run");
+            assert!(
+                lost.elapsed() < STEP_TIMEOUT,
+                "the sessions of the lost node do not run"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let (all, first) = (lost.elapsed().as_secs_f64(), first.unwrap().as_secs_f64());

@@ -23,9 +23,10 @@ use crate::server::block_on;
 const PHONES: usize = 6;
 /// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
-/// A stopped node is declared dead after 6.5 s: when it returns, other nodes own its shards.
+/// The time for which a node is stopped. Other nodes declare it dead after 6.5 s, and own its
+/// shards when it returns.
 const STALL_TIME: Duration = Duration::from_secs(30);
-/// The time for which wires are cut or mute.
+/// The time for which the wires of a node are cut or mute.
 const DISCONNECTED_TIME: Duration = Duration::from_secs(12);
 /// The timeout of each step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);

@@ -1,5 +1,5 @@
-//! Measures a large fleet: 100,000 sessions in progress on three nodes of ours and three of the
-//! database, while one tenant receives 30 messages per second for half an hour.
+//! Measures a large fleet: 100,000 sessions in progress on three nodes of the service and three of
+//! the database, while one tenant receives 30 messages per second for half an hour.
 //!
 //! The measurement begins when each session has sent its first batch, which costs more than the
 //! others.
@@ -152,7 +152,7 @@ impl Usage {
     }
 }
 
-/// Returns the process ids of our nodes and of the database's.
+/// Returns the process ids of the service's nodes and of the database's.
 fn processes(cluster: &Nodes) -> (Vec<u32>, Vec<u32>) {
     let ours = (0..NODES).map(|number| cluster.server(number).pid());
     let database = cluster.database.started.iter();

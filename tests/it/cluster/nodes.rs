@@ -16,7 +16,7 @@ use crate::server::{Folder, Server, block_on};
 
 /// The number of nodes.
 pub(super) const NODES: usize = 3;
-/// The number of shards of a cluster (contract of the design).
+/// The number of shards of a cluster: `SHARDS` of `porchlight_schema::limits`.
 pub(super) const SHARDS: usize = 256;
 /// The timeout of each step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);

@@ -1,4 +1,4 @@
-//! Tests which requests the console admits, and under which conditions.
+//! Tests the requests that the console admits, and their conditions.
 
 use reqwest::Method;
 use reqwest::header::{COOKIE, SET_COOKIE};
@@ -215,7 +215,10 @@ fn errors_are_pages_for_people_and_problems_for_programs() {
             let wrong = Seen::of(visitor.request(method, path)).await;
             assert_eq!((wrong.status, wrong.header("allow")), (405, allow));
             let media = wrong.header("content-type");
-            assert_eq!(media, "application/problem+json", "no browser sends this");
+            assert_eq!(
+                media, "application/problem+json",
+                "a program gets a problem document"
+            );
         }
         let unknown = visitor.request(Method::POST, "/console/nothing");
         assert_eq!(Seen::of(unknown).await.status, 404);
@@ -264,7 +267,7 @@ fn requests_from_another_site_are_refused() {
         assert_eq!(
             keys.text.matches("pk_sandbox_").count(),
             0,
-            "nothing was done"
+            "a refused request changes nothing"
         );
         assert_eq!(send(&[("Origin", &own)], &csrf_token).await, 200);
         let cross = http()

@@ -141,7 +141,7 @@ fn stored_data_is_shown_as_text() {
         let page = visitor.page(&stored[0]).await;
         assert!(
             page.text.contains("&lt;script&gt;alert(1)"),
-            "it is shown, as text"
+            "the page shows the value as text"
         );
     });
 }

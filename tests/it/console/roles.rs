@@ -1,4 +1,4 @@
-//! Tests which pages and actions the console offers to a key of each role.
+//! Tests the pages and actions that the console offers to a key of each role.
 
 use super::tenant::{role_key, session};
 use super::visitor::Visitor;
@@ -30,7 +30,7 @@ async fn assert_acts_shown(log: &Visitor, explanation: &str) {
 }
 
 #[test]
-fn a_page_offers_what_the_role_allows_and_nothing_else() {
+fn a_page_offers_exactly_the_actions_that_the_role_allows() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let admin = server.key("secret");

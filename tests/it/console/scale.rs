@@ -109,7 +109,7 @@ fn insight(number: usize, revision: u32, now: TimestampMs) -> StoredInsight {
 }
 
 async fn session(store: &EmbeddedStore, tenant: Tenant, number: usize, now: TimestampMs) {
-    // Spread over the last day.
+    // The sessions are spread over the last day.
     let at = now.plus_ms(-86_000_000 + (number as i64) * 86_000_000 / SESSIONS as i64);
     let start = SessionStart {
         delivery_id: format!("delivery-{number}"),

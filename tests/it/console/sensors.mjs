@@ -1,4 +1,5 @@
-// A phone whose location or motion is not allowed: the page says so, and what to do. Ends with 1 and a sentence when a step fails.
+// A phone whose location or motion is not allowed: the page says so and explains the next step. If a step fails, the
+// script prints a sentence and exits with code 1.
 
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";

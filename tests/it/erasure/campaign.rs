@@ -16,11 +16,11 @@ use super::*;
 const SESSIONS: usize = 30;
 /// The number of all sessions for each session of the courier.
 const SHARE: usize = 10;
-/// Requests in flight while the sessions are recorded.
+/// The number of requests in flight while the sessions are recorded.
 const AT_ONCE: usize = 16;
 /// The number of phones that send batches during the erasure.
 const PHONES: usize = 4;
-/// The time for which they send before the erasure begins.
+/// The time for which the phones send before the erasure begins.
 const LOAD_BEFORE: Duration = Duration::from_secs(5);
 
 const ERASED: &str = "Jonathan-Needle";
@@ -81,7 +81,7 @@ async fn fill(client: &Client, sessions: usize) -> Vec<(usize, String)> {
     ids
 }
 
-/// Sends batches until `is_over`. Returns when each one was sent, and its latency.
+/// Sends batches until `is_over`. Returns the time at which each batch was sent, and its latency.
 async fn phone(
     client: Client,
     number: usize,
@@ -208,7 +208,7 @@ fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, 
         assert_eq!(
             block_on(revealed(store, &others)).len(),
             1,
-            "the others stay"
+            "the data of the others stays"
         );
     }
 }

@@ -1,7 +1,7 @@
 /* A disk with a volatile write cache, preloaded into the server (`LD_PRELOAD`).
  *
- * The server reads and writes the files below VOLATILE_ROOT as usual. What a real disk would still hold after a power
- * cut is kept in VOLATILE_SHADOW:
+ * The server reads and writes the files below VOLATILE_ROOT as usual. VOLATILE_SHADOW holds the data that a real disk
+ * would still have after a power cut:
  *
  *   root      the inode number of VOLATILE_ROOT
  *   f/INODE   the content of a file as of its last fsync or fdatasync; missing: never synced
@@ -184,7 +184,7 @@ __attribute__((constructor)) static void start(void)
   snprintf(root, sizeof root, "%s", from);
   snprintf(shadow, sizeof shadow, "%s", to);
   lies = getenv("VOLATILE_LIES") != NULL;
-  /* What exists at the start has been written long ago. */
+  /* The files that exist at the start count as synced. */
   nftw(root, on_start, 16, FTW_PHYS);
   struct stat about;
   char kept[PATH_MAX + 64];

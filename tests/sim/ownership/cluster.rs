@@ -490,7 +490,7 @@ impl Cluster {
             StoreRequest::Owners => Input::Owners(self.tables.owners()),
             StoreRequest::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
         };
-        // Mostly fast; an occasional answer is slow, so that its data is stale.
+        // Most answers are fast; an occasional one is slow, so that its data is stale.
         let is_slow = self.chance.permille(self.slow_permille);
         let slowest_ms = if is_slow { 4_000 } else { 60 };
         self.after(1, slowest_ms, Event::Answer(node, life, input));

@@ -66,7 +66,7 @@ pub async fn a_review_is_kept_beside_each_insight(subject: &dyn Subject) {
     let first = review(ReviewState::Reviewed, None);
     assert!(
         !store.put_review(id, first.clone()).await.unwrap(),
-        "no such session"
+        "a review needs a session"
     );
     store.start(new_session(&session)).await.unwrap();
     store.start(new_session(&other)).await.unwrap();
@@ -134,10 +134,10 @@ pub async fn an_insight_that_may_be_behind_is_found(subject: &dyn Subject) {
         .attach_pod(lives.session_id, pod.clone())
         .await
         .unwrap();
-    assert_eq!(to_score(&*store, &ids).await, [], "both record");
+    assert_eq!(to_score(&*store, &ids).await, [], "both are live");
     let stopped = message(MessageEvent::SessionStopped);
     store.end(id, end_at(T0), None, stopped).await.unwrap();
-    assert_eq!(to_score(&*store, &ids).await, [id], "it has no insight");
+    assert_eq!(to_score(&*store, &ids).await, [id], "no insight yet");
 
     let mut revision = 0;
     let mut commit = async |batches, pod_received_at| {

@@ -294,7 +294,7 @@ pub async fn a_lane_is_in_order_and_parked_messages_are_not_listed(subject: &dyn
         manual_done: None,
     };
     assert_eq!(queue.commit(0, change).await, [waiting[1]]);
-    assert_eq!(queue.ready(10).await, [session_id], "it leads on");
+    assert_eq!(queue.ready(10).await, [session_id], "next message");
     assert_eq!(queue.waiting(0).await, [waiting[1]]);
 }
 
@@ -352,7 +352,7 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
     assert_eq!(queue.commit(0, change).await, []);
     assert_eq!(requested_retries().await, []);
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
-    assert_eq!(lane.await.unwrap().manual, None, "it is answered");
+    assert_eq!(lane.await.unwrap().manual, None, "no open retry");
     assert_eq!(queue.status(id).await, DeliveryStatus::Delivered);
 
     assert!(outbox.delete_endpoint(tenant).await.unwrap());

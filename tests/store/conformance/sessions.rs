@@ -224,7 +224,11 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     };
     assert_eq!(stopped_at(stop(1)).await, None);
     store.start(new_session(&start)).await.unwrap();
-    assert_eq!(stopped_at(stop(1)).await, None, "it has not ended");
+    assert_eq!(
+        stopped_at(stop(1)).await,
+        None,
+        "a live session has no end to replace"
+    );
     assert_eq!(store.pod(id).await.unwrap(), None);
     let body = message(MessageEvent::SessionStopped);
     store.end(id, timeout, None, body).await.unwrap().unwrap();

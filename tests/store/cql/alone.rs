@@ -65,7 +65,10 @@ pub async fn serve_alone(keyspace: &str) -> Option<Arc<CqlStore>> {
         store.start(new_session(&start)).await.unwrap();
         store.known(start.session_id).is_some()
     };
-    assert!(!is_known().await, "it has just started");
+    assert!(
+        !is_known().await,
+        "a process that has just started knows no session"
+    );
     clock.0.store(EARLIER_MS, Ordering::Relaxed);
     while !is_known().await {
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -23,7 +23,7 @@ use crate::fixtures::{
     T0, batch, end_at, insight, message, new_session, put_endpoint, start, tenant,
 };
 
-/// A wall clock that is ahead of the machine's by these milliseconds.
+/// A wall clock that is ahead of the machine's by this number of milliseconds.
 #[derive(Default)]
 struct SkewedClock(AtomicI64);
 

@@ -195,7 +195,7 @@ async fn a_seq_used_by_another_node_is_detected() {
     assert_eq!(put(&b, 1, 1).await, Appended::New);
     assert_ne!(put(&a, 1, 1).await, Appended::Conflict);
     assert_eq!(put(&b, 2, 2).await, Appended::New);
-    // Each node's cached knowledge of the other expires after a moment.
+    // The knowledge that each node caches about the other node's batches expires after this time.
     tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS)).await;
     assert_eq!(put(&a, 2, 9).await, Appended::Conflict);
     assert_eq!(put(&a, 2, 2).await, Appended::Repeated);
@@ -245,7 +245,10 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     let session_id = start.session_id;
     let attempts = async |store: &CqlStore| waiting(store, tenant, session_id).await[0].attempts;
 
-    assert!(!tried(&a, tenant, session_id).await, "it acts for nothing");
+    assert!(
+        !tried(&a, tenant, session_id).await,
+        "a node without shards changes no cursor"
+    );
     of_a.acts_in(1);
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 1, "read, not remembered");
@@ -256,7 +259,11 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 3);
     of_a.acts_in(0);
-    assert_eq!(attempts(&a).await, 3, "it reads the row that counts");
+    assert_eq!(
+        attempts(&a).await,
+        3,
+        "the node reads the cursor of the newest generation"
+    );
     of_b.acts_in(0);
     of_a.acts_in(3);
     assert_eq!(
@@ -300,7 +307,10 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     commit_insight(&owner, id, 2, 2).await;
     assert!(owner.settle(id).await.unwrap());
     assert_eq!(left_after_removal(&keyspace).await, []);
-    assert!(owner.settle(id).await.unwrap(), "a second time");
+    assert!(
+        owner.settle(id).await.unwrap(),
+        "a settled session settles a second time"
+    );
 }
 
 /// Returns the sessions to score that a node without a cache finds. It owns all shards.

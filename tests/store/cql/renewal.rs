@@ -267,7 +267,7 @@ async fn a_renewal_restores_the_time_to_live_of_every_row_and_changes_nothing_el
     }
     assert!(
         !store.renew_session(id).await.unwrap(),
-        "its time to live was renewed"
+        "no renewal is due yet"
     );
     let (before, slots) = (
         contents(&store, &start).await,

@@ -18,7 +18,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// The number of shards.
 const SHARDS: u64 = 256;
 
-/// A wall clock that differs from the machine's by these milliseconds.
+/// A wall clock that differs from the machine's by this number of milliseconds.
 struct ShiftedClock(i64);
 
 impl Clock for ShiftedClock {
@@ -109,7 +109,7 @@ async fn scan_for_unknown(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cost_of_finding_work_depends_on_live_sessions() {
     let keyspace = CqlServer::fresh_keyspace();
-    // Sessions of four weeks, long finished.
+    // The sessions of four weeks ended long ago.
     for days in [28, 21, 14, 7, 3, 2] {
         let differs_ms = -days * 24 * HOUR_MS;
         let Some(store) = serve(&keyspace, differs_ms).await else {
@@ -156,7 +156,7 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
         } = counts;
         println!("| {name} | {reads} | {scans} | {writes} | {rows} |");
     }
-    // All shards together, for live and for marked sessions.
+    // The limit holds for all shards together, for live and for marked sessions.
     assert!(at_rest.reads + at_rest.scans <= SHARDS / 16, "{at_rest:?}");
     // A process reads each watermark of a shard once.
     let marks = 2 * SHARDS;

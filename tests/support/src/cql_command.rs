@@ -15,8 +15,8 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
     java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
     jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
 /// Options for a small and quick server, without features that a test machine does not need. Each
-/// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB are too little
-/// for a dozen keyspaces.
+/// keyspace of the service has thirty tables, and each flush of one takes megabytes: 256 MB are too
+/// little for a dozen keyspaces.
 const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \

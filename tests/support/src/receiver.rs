@@ -1,5 +1,5 @@
-//! A receiver under our control: it has a certificate from our own authority, and its behaviour is
-//! a function.
+//! A receiver that a test controls: it has a certificate of the test's authority, and its behaviour
+//! is a function.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,7 +37,7 @@ pub enum Shown {
     OtherHost,
 }
 
-/// Our certificate authority, which the transport trusts.
+/// The certificate authority of a test, which the transport trusts.
 pub struct Authority {
     certificate: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
     /// The certificate of the authority, in PEM.

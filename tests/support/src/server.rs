@@ -124,10 +124,10 @@ impl Server {
 
     /// Returns the line with this message about this session, once it is logged.
     pub fn logged(&self, message: &str, session_id: &str) -> Value {
-        let is_it = |line: &&Value| line["message"] == message && line["session"] == session_id;
+        let is_wanted = |line: &&Value| line["message"] == message && line["session"] == session_id;
         let began = Instant::now();
         loop {
-            if let Some(line) = self.lines.lock().unwrap().iter().find(is_it) {
+            if let Some(line) = self.lines.lock().unwrap().iter().find(is_wanted) {
                 return line.clone();
             }
             assert!(began.elapsed() < START_TIMEOUT, "{message}: not logged");

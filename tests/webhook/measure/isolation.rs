@@ -118,7 +118,7 @@ fn measure_sessions_next_to_a_failing_lane() {
             );
             if manner == Manner::HangsOnBad {
                 // With 300 hanging messages a second the receiver itself hangs: its throughput is
-                // then not our concern.
+                // then not measured.
                 arbiter.stop();
                 return;
             }

@@ -17,9 +17,9 @@ use super::{Bench, Manner, counting, run};
 use crate::name_server::{NameServer, Reply};
 use crate::receiver::HOST;
 
-/// Dead names that one tenant registers.
+/// The number of dead names that one tenant registers.
 const DEAD_NAMES: usize = 500;
-/// Messages of the other tenant, and how many come in a second.
+/// The number of messages of the other tenant: in total, and per second.
 const QUIET: (u32, u32) = (600, 40);
 
 /// One tenant repeatedly registers 500 names simultaneously whose servers never answer, while

@@ -1,4 +1,4 @@
-//! Stores which tenants' marks have changed: a count of all changes, and a list of the latest.
+//! Stores the tenants whose marks have changed: a count of all changes, and a list of the latest.
 //!
 //! A change is made first, then counted, and then listed. Nodes of earlier releases neither write
 //! nor read the list, and read all marks when the count has changed.

@@ -139,7 +139,7 @@ async fn a_damaged_mark_concerns_only_its_subject() {
     }
     let key = [&[MARK], tenant_key(tenant(1)).as_slice(), &subject().key()].concat();
     damage(&engine, &key);
-    // A process that starts.
+    // A node that has read no marks yet reads all of them.
     assert!(other.refresh(&*store).await.unwrap());
     assert_eq!(other.of(tenant(1), &subject()), Mark::of_damaged());
     assert!(other.of(tenant(2), &subject()).restricted);
@@ -156,7 +156,10 @@ async fn a_damaged_mark_concerns_only_its_subject() {
     }
     other.refresh(&*store).await.unwrap();
     assert!(other.of(tenant(1), &another).restricted);
-    assert!(node.of(tenant(1), &subject).held, "nothing is lifted");
+    assert!(
+        node.of(tenant(1), &subject).held,
+        "a damaged mark keeps its hold"
+    );
 }
 
 #[tokio::test]
@@ -192,7 +195,7 @@ async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
         other.refresh(&*store).await.unwrap();
         assert!(other.has_any(tenant(number)));
         let counted = store.document(collection(), key.to_vec()).await;
-        assert!(counted.unwrap().is_some(), "it is written again");
+        assert!(counted.unwrap().is_some(), "the count is written again");
     }
 }
 

@@ -67,8 +67,8 @@ impl Registry {
             self.defer(&mut slot, handle);
             return;
         }
-        // This comes first because it replaces an actor that died with a full mailbox, and resets
-        // its count.
+        // This call comes first: it replaces an actor that died with a full mailbox, and resets the
+        // count of its messages.
         let Some(actor) = self.current_actor(&mut slot, handle) else {
             return;
         };

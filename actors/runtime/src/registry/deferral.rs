@@ -20,7 +20,8 @@ use crate::session::{SessionActor, SessionHandle, Slot, send};
 /// (`bench/results/2026-11-23.md`).
 pub const DEFER_FROM_BATCHES_PER_SEC: u32 = 250;
 
-/// Measures the batches per second. Two threads that count at a change of the second may lose some.
+/// A meter of batches per second. Two threads that count at a change of the second may lose some
+/// batches.
 #[derive(Debug, Default)]
 pub(super) struct BatchRate {
     second: AtomicI64,

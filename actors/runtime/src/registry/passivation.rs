@@ -21,7 +21,7 @@ impl Registry {
         }
     }
 
-    /// Returns how long a session has left if nothing more arrives, in milliseconds.
+    /// Returns the time in milliseconds until a session ends if nothing more arrives.
     pub(super) fn left_ms(&self, handle: &SessionHandle) -> i64 {
         let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
         self.inner.ports.lifetime.left_ms(elapsed)

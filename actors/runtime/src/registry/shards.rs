@@ -129,7 +129,8 @@ impl Registry {
         handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
-    /// Checks whether a silent session has ended, or has batches, without this node being notified.
+    /// Checks whether a silent session has ended or has further batches, of which this node was not
+    /// notified.
     pub(super) fn reconcile_silent(&self, handle: Arc<SessionHandle>) {
         let registry = self.clone();
         actix_rt::spawn(async move {

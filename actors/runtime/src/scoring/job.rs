@@ -223,9 +223,9 @@ pub(super) struct Surroundings<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) clock: &'a dyn Clock,
     pub(super) row_locks: &'a RowLocks,
-    /// Reads the events of the machine of an ended session.
+    /// The function that reads the events of an ended session from its machine.
     pub(super) read_live: Option<&'a ReadLive>,
-    /// Returns whether a session is being erased.
+    /// The function that returns whether a session is being erased.
     pub(super) is_erased: Option<&'a IsErased>,
 }
 

@@ -85,12 +85,12 @@ pub(super) async fn recall(
 ) -> StoreResult<Recalled> {
     let rows = store.recall_all(keys_of(start, fingerprint)).await?;
     let place = rows.get(&place_row(start));
-    // What cannot be read is unknown to this score, and stays for a release that can read it.
+    // This score ignores a row that it cannot decode, and keeps it for a release that can.
     let place = place.and_then(|row| decode_or_log::<PlaceKnowledge>(start.session_id, row));
     let mut known = place
         .unwrap_or_default()
         .known(&start.address, day_of(start));
-    // A trace is stored under many keys, and compared once.
+    // Each trace is stored under many keys, but compared only once.
     let mut compared = BTreeSet::from([start.session_id]);
     for key in trace_rows(start.tenant, fingerprint) {
         let Some(row) = rows.get(&key) else {
@@ -126,8 +126,8 @@ pub(super) async fn recall(
 }
 
 /// Returns the rows to write with the first insight. A copied trace stays under the session that
-/// had it first. The row of a place that cannot be decoded stays too: it holds what other sessions
-/// have learned, and a later release may have written it. [`recall`] has logged it.
+/// had it first. The row of a place that cannot be decoded stays too: it holds facts from other
+/// sessions, and a later release may have written it. [`recall`] has logged it.
 pub(super) async fn learned(
     store: &dyn Store,
     start: &SessionStart,
@@ -440,7 +440,8 @@ mod tests {
         let read_later = read(br#"{"floor_heights_m":{"1":3.0}}"#);
         assert!(matches!(read_later, Err(StoreError::Unavailable(_))));
     }
-    /// A changed key orphans all that was learned under the earlier one.
+    /// If the key of a row changed, a release would not find the facts that an earlier one has
+    /// stored.
     #[test]
     fn learned_rows_keep_their_keys() {
         let mut start = start();

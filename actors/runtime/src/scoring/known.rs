@@ -24,7 +24,7 @@ use crate::yielding::Yielding;
 /// One in this many sessions is checked against a replay; every session in debug builds.
 const CHECK_INTERVAL: u32 = if cfg!(debug_assertions) { 1 } else { 1_000 };
 
-/// Reads the final events of a session that has ended, if its machine is alive.
+/// The function that reads the final events of an ended session, if its machine is alive.
 pub(crate) type ReadLive =
     dyn Fn(SessionId) -> BoxFuture<'static, Option<FinalEvents>> + Send + Sync;
 

@@ -79,7 +79,7 @@ mod tests {
             let (locks, inside, most) =
                 (Arc::clone(&locks), Arc::clone(&inside), Arc::clone(&most));
             tasks.spawn(async move {
-                // All share row 0; the others are in different orders.
+                // Each task locks row 0 and one of five other rows.
                 let _rows = locks.lock(vec![[number % 5 + 1; 32], [0; 32]]).await;
                 let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
                 most.fetch_max(now, Ordering::SeqCst);

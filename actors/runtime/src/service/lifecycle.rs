@@ -215,7 +215,7 @@ impl Service {
             return Ok(row);
         }
         if outcome.end.is_replaced_by_stop_at(now) {
-            // A timeout ended it first.
+            // A timeout has ended the session before the app stopped it.
             return self
                 .stop_after_timeout(&row, &outcome.end, command, now)
                 .await;
@@ -490,7 +490,7 @@ async fn time_out(registry: &Registry, handle: &Arc<SessionHandle>) -> StoreResu
             end_session(registry, &start, end, None).await?;
             (registry.ports().wake)(start.tenant, session_id);
         }
-        // Another caller has ended it.
+        // Another caller has ended the session.
         _ => registry.on_ended(session_id, handle.tenant),
     }
     Ok(())

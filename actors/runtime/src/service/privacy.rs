@@ -30,7 +30,8 @@ pub use log::{LoggedErasure, apply_erasures, logged_erasures};
 pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, is_position};
 pub use run::PrivacySettings;
 
-/// Signs the receipt of a completed erasure. Returns `None` for a request that gets no receipt.
+/// The function that signs the receipt of a completed erasure. It returns `None` for a request that
+/// gets no receipt.
 pub type SignReceipt = Arc<
     dyn Fn(&PrivacyRequest) -> Result<Option<String>, Box<dyn Error + Send + Sync>> + Send + Sync,
 >;

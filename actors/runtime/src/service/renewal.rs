@@ -19,8 +19,8 @@ use super::Service;
 /// The number of sessions read per query.
 const SESSIONS_AT_ONCE: u32 = 200;
 
-/// The uptime at which this process last completed a pass through the sessions of each tenant,
-/// milliseconds: one entry for each tenant with a restriction or a legal hold. A process that has
+/// The uptime in milliseconds at which this process last completed a pass through the sessions of
+/// each tenant: one entry for each tenant with a restriction or a legal hold. A process that has
 /// just started repeats a pass, which renews nothing twice.
 #[derive(Debug, Default)]
 pub(super) struct RenewalPasses(Mutex<HashMap<Tenant, i64>>);

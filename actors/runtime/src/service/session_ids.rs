@@ -10,9 +10,9 @@ const PLACE_BITS: u32 = 16;
 /// The number of bits of an id that stay random.
 const RANDOM_BITS: u32 = 64;
 
-/// Creates session ids. On one node, ids of the same millisecond sort in the order of creation: a
-/// client that starts sessions one after the other finds them in that order in the list, regardless
-/// of the clock's resolution.
+/// The source of session ids. On one node, ids of the same millisecond sort in the order of
+/// creation: a client that starts sessions one after the other finds them in that order in the
+/// list, regardless of the clock's resolution.
 #[derive(Debug, Default)]
 pub(crate) struct SessionIds {
     /// The millisecond of the newest id, and its position in that millisecond.

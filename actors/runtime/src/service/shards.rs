@@ -15,11 +15,12 @@ use crate::session::{SessionHandle, store_failed};
 /// The number of sessions read per page when this node acquires shards.
 const ACQUIRED_PAGE_SESSIONS: usize = 1_000;
 
-/// Orders the work on sessions of acquired shards: all sessions are adopted before any is restored.
+/// The order of the work on sessions of acquired shards: all sessions are adopted before any is
+/// restored.
 ///
 /// An adopted session runs: it takes batches, it ends in time, and its actor starts when somebody
-/// asks for its events. To restore it means to start the actor before that, and costs several times
-/// as many reads, which must not hold up the sessions of shards that are claimed a moment later.
+/// asks for its events. A restore starts the actor before that. It costs several times as many
+/// reads, which must not delay the sessions of shards that are claimed a moment later.
 #[derive(Debug)]
 pub(super) struct RestoreScheduler {
     /// The number of groups of shards whose sessions are being adopted.

@@ -163,7 +163,8 @@ impl TenantSessions<'_> {
         self.service.store().newest(row.start.session_id).await
     }
 
-    /// Returns which batches of a session were acknowledged; empty for another tenant's session.
+    /// Returns the numbers of the acknowledged batches of a session; empty for another tenant's
+    /// session.
     ///
     /// # Errors
     ///

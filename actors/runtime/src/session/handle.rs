@@ -36,7 +36,7 @@ pub struct SessionHandle {
     /// The time at which the session's last batch was received or this node adopted the session, by
     /// the monotonic clock.
     active_at_ms: AtomicI64,
-    /// The usual silence of the session between two batches, milliseconds.
+    /// The usual silence of the session between two batches, in milliseconds.
     usual_silence_ms: AtomicI64,
     /// The time at which the session was reconciled because it was silent, by the monotonic clock.
     reconciled_at_ms: AtomicI64,
@@ -65,7 +65,7 @@ pub struct SessionHandle {
 pub(crate) struct Adopted {
     /// The time of the adoption by the monotonic clock.
     pub(crate) uptime_ms: i64,
-    /// The session's age at the adoption, milliseconds.
+    /// The session's age at the adoption, in milliseconds.
     pub(crate) age_ms: i64,
 }
 
@@ -121,7 +121,7 @@ impl SessionHandle {
         }
     }
 
-    /// Returns when the last batch was received, or when the session was created.
+    /// Returns the time at which the last batch was received, or the session was created.
     #[must_use]
     pub fn last_received_at(&self) -> TimestampMs {
         TimestampMs(self.last_received_at_ms.load(Ordering::Relaxed))
@@ -149,7 +149,7 @@ impl SessionHandle {
         self.active_at_ms.fetch_max(active_at_ms, Ordering::Relaxed);
     }
 
-    /// Returns how long the session has been silent and how old it is.
+    /// Returns the silence and the age of the session.
     pub(crate) fn elapsed(&self, uptime_ms: i64) -> Elapsed {
         Elapsed {
             silent_ms: uptime_ms - self.active_at_ms.load(Ordering::Relaxed),
@@ -294,8 +294,8 @@ impl SessionHandle {
         self.requested_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
 
-    /// Returns how long ago the session's events were last requested, in milliseconds. The result
-    /// is very large if they never were.
+    /// Returns the time since the last request for the session's events, in milliseconds. It is
+    /// very large if there was no request.
     pub(crate) fn since_request_ms(&self, uptime_ms: i64) -> i64 {
         uptime_ms.saturating_sub(self.requested_at_ms.load(Ordering::Relaxed))
     }

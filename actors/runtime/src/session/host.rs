@@ -28,7 +28,7 @@ pub(crate) trait Host: Send + Sync {
     /// this process does not act for it.
     fn generation(&self, session_id: SessionId) -> Option<u64>;
 
-    /// Returns why an actor that is asked to write its state stops.
+    /// Returns the reason for which an actor stops when it is asked to write its state.
     fn drain_reason(&self, session_id: SessionId) -> StopReason;
 
     /// Reports that the store holds the end of the session.

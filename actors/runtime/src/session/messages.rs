@@ -8,7 +8,7 @@ use porchlight_schema::event::Event;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-/// Forwards a durable batch to the actor.
+/// A durable batch for the actor.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct BatchDurable {
@@ -31,23 +31,23 @@ pub struct LiveEvents {
 #[rtype(result = "LiveEvents")]
 pub(crate) struct ReadEvents;
 
-/// Requests the actor to write its state and stop. The reply is sent after the write.
+/// The request to write the state and stop. The reply is sent after the write.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// Notifies the actor that the journal contains more batches to read.
+/// The notification that the journal contains more batches to read.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CatchUp;
 
-/// Requests the actor to stop without keeping anything: the session has ended, or another node acts
-/// for it.
+/// The request to stop without keeping anything: the session has ended, or another node acts for
+/// it.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Finish(pub(crate) StopReason);
 
-/// Requests the actor to leave its state with the handle and stop.
+/// The request to leave the state with the handle and stop.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Passivate;

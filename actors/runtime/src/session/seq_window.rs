@@ -59,7 +59,10 @@ mod tests {
         }
         assert!(notified.insert(70));
         assert!(notified.insert(7), "63 below the highest");
-        assert!(!notified.insert(6), "numbers below the window are unknown");
+        assert!(
+            !notified.insert(6),
+            "a number below the window counts as known"
+        );
         assert!(notified.insert(u32::MAX - 1));
     }
 

@@ -1,8 +1,8 @@
 //! Permits for work on large bodies.
 //!
 //! Unpacking and decoding a large body takes milliseconds of processor time. A tenant works on one
-//! of them at a time and the node on few, so they delay other requests little, and a tenant that
-//! sends many together completes one after the other instead of unpacking a part of each.
+//! of them at a time and the node on few, so they delay other requests little. A tenant that sends
+//! many together completes one after the other instead of unpacking a part of each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -15,8 +15,8 @@ use super::request::{EndpointSigner, OutgoingMessage, sent_body};
 
 /// The outcome of an attempt.
 pub(super) enum Attempted {
-    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and
-    /// the expiry of the receiver's certificate if it is known.
+    /// The attempt ended, or the service could not make it: the cause in the result distinguishes
+    /// them. The second value is the receiver's URL with the expiry of its certificate, if known.
     Ended(AttemptResult, Option<(Arc<str>, TimestampMs)>),
     /// The stored body of the message is missing or damaged.
     Damaged,

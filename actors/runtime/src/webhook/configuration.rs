@@ -47,7 +47,7 @@ pub enum ConfigureError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The secret cannot be encrypted.
+    /// The secret cannot be sealed.
     #[error("the secret cannot be sealed")]
     Seal,
 }
@@ -295,7 +295,7 @@ impl Webhooks {
     }
 }
 
-/// Returns the URL with its scheme in lower case, which is how answers show it.
+/// Returns the URL with its scheme in lower case, as answers show it.
 fn normalized(url: &str) -> String {
     match url.split_once(':') {
         Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),

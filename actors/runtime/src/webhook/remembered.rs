@@ -98,7 +98,7 @@ impl Webhooks {
     ///
     /// # Errors
     ///
-    /// Returns [`ConfigureError::Seal`] if the secret cannot be decrypted with the configured keys.
+    /// Returns [`ConfigureError::Seal`] if no configured key opens the secret.
     pub(super) fn made_before(
         &self,
         mut endpoint: Endpoint,

@@ -13,8 +13,7 @@ use zeroize::Zeroizing;
 
 use porchlight_ports::{Endpoint, OutboundRequest, SecretSeal};
 
-/// An endpoint with its decrypted secrets, ready to sign. The secrets are wiped from memory on
-/// drop.
+/// An endpoint with its opened secrets, ready to sign. The secrets are wiped from memory on drop.
 pub struct EndpointSigner {
     /// The endpoint to send to.
     pub endpoint: Endpoint,
@@ -56,8 +55,7 @@ pub(super) fn sent_body(event: MessageEvent, stored: Arc<str>) -> Arc<str> {
 }
 
 impl EndpointSigner {
-    /// Decrypts the endpoint's secrets. Returns `None` if one of them cannot be decrypted with the
-    /// available keys.
+    /// Opens the endpoint's secrets. Returns `None` if no available key opens one of them.
     #[must_use]
     pub fn new(endpoint: Endpoint, seal: &dyn SecretSeal) -> Option<Self> {
         let open = |secret| seal.open(endpoint.tenant, endpoint.id, secret);

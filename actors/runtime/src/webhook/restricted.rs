@@ -78,7 +78,8 @@ impl Inner {
         }
     }
 
-    /// Removes hidden messages. Returns the greatest number that one of the lists lost.
+    /// Removes the messages of hidden sessions from a listing. Returns the listing, and the
+    /// greatest number of messages that one of its lists has lost.
     async fn without_hidden(
         &self,
         tenant: Tenant,
@@ -106,8 +107,8 @@ impl Inner {
         (shown, most.max(lost))
     }
 
-    /// Removes the rows of hidden sessions, and returns their number. `known` remembers which
-    /// sessions are hidden.
+    /// Removes the rows of hidden sessions. Returns the other rows, and the number of those
+    /// removed. `known` caches whether a session is hidden.
     async fn keep_shown<T>(
         &self,
         tenant: Tenant,

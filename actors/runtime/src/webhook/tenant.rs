@@ -174,7 +174,7 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Returns how many deliveries [`retry_all`](Self::retry_all) would retry.
+    /// Returns the number of deliveries that [`retry_all`](Self::retry_all) would retry.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl TenantWebhooks<'_> {
             return Ok((chosen, false));
         }
         while !is_end && chosen.len() <= RETRY_BY_FILTER_MAX {
-            // One more than may be selected shows whether there are others.
+            // One row more than the selection holds shows whether there are others.
             let wanted = RETRY_BY_FILTER_MAX + 1 - chosen.len();
             let limit = wanted.max(RETRYABLE_ROWS_MIN);
             let outbox = self.outbox();

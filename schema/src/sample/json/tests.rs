@@ -350,7 +350,7 @@ fn a_rate_just_below_the_lowest_permitted_one_is_refused() {
     assert!(!accepts_imu("33.29999", 333));
     assert!(
         !accepts_imu("33.2999999999", 333),
-        "its f32 is that of 33.3"
+        "the rate has the f32 of 33.3"
     );
     assert!(accepts_imu("33.3000000001", 333));
 }

@@ -5,7 +5,8 @@ mod written;
 use super::PackedError;
 pub(super) use written::{Column, OptionalColumn, put_number};
 
-/// Defines how an optional column marks the rows with a value: no rows, all rows, or a bitmap.
+/// The first byte of an optional column in which no row has a value. [`ALL_PRESENT`] stands for a
+/// value in every row, and [`BITMAP`] for a bitmap of the rows with a value.
 const ALL_ABSENT: u8 = 0;
 const ALL_PRESENT: u8 = 1;
 const BITMAP: u8 = 2;
@@ -32,11 +33,10 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    // As a separate function, so that the short path stays inlined.
     #[inline(always)]
     pub(super) fn long_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
-        // Most numbers take one byte or two. Which of both is random in most columns, so that a
-        // processor would often guess a branch wrong; masks need none.
+        // Most numbers take one or two bytes, at random in most columns, so the processor would
+        // often mispredict a branch. Masks need no branch.
         match *self.bytes {
             [low, high, ..] if low & high < 0x80 => {
                 let is_long = low >> 7;
@@ -51,6 +51,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    // A separate function, so that the path of short numbers stays inlined.
     #[inline(never)]
     fn longer_number(&mut self, what: &'static str) -> Result<u64, PackedError> {
         let mut number = 0;
@@ -152,7 +153,8 @@ impl<'a> ColumnReader<'a> {
         value_of: &impl Fn(i64) -> f32,
         rooms: &mut Rooms,
     ) -> usize {
-        // This many further short differences stay within the 32 bits of a vector lane.
+        // From a previous value below this bound, further short differences stay within the 32 bits
+        // of a vector lane.
         let is_far = |column: &Self| column.previous.unsigned_abs() >= 1 << 30;
         if columns.iter().any(is_far) {
             return 0;
@@ -249,8 +251,8 @@ fn put_four(bytes: &[u8], room: &mut [u16; 4]) -> Option<u32> {
     // highest byte.
     let highest = word & 0x8080_8080_8080_8080;
     let places = PLACES[(highest.wrapping_mul(0x0002_0408_1020_4081) >> 56) as usize & 255];
-    // They are stored before the next column is read: the numbers of three columns exceed the
-    // processor's registers, and a second of `imu` took 6 % more instructions.
+    // The four numbers are stored before the next column is read: the numbers of three columns
+    // exceed the processor's registers, and a second of `imu` took 6 % more instructions.
     *room = [
         word as u16,
         (word >> (places & 63)) as u16,
@@ -268,9 +270,10 @@ fn after_four(bytes: &[u8], places: u32) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Puts the next numbers of each column into its buffer, two bytes for each, four at a time, as long
-/// as four are `wanted`, no number takes more than two bytes and eight bytes are left. Returns their
-/// number; `bytes` advances.
+/// Puts the next numbers of each column into its buffer, two bytes for each, four at a time. Stops
+/// when fewer than four are `wanted`, when a number takes more than two bytes, and when fewer than
+/// eight bytes are left. Returns the count of numbers of each column, and removes their bytes from
+/// `bytes`.
 // A separate function, so that it has the processor's registers to itself.
 #[inline(never)]
 fn gather_short_numbers(bytes: &mut [&[u8]; 3], rooms: &mut Rooms, wanted: usize) -> usize {

@@ -358,7 +358,7 @@ impl<'a> ImuReader<'a> {
             let (Some(x), Some(y), Some(z)) = (axes.next(), axes.next(), axes.next()) else {
                 break;
             };
-            // Their units are equal.
+            // The three axes have the same unit.
             let [field, ..] = fields;
             let value_of = |parts| field.single_of(parts);
             let names = fields.each_ref().map(|field| field.name);

@@ -20,7 +20,7 @@ const SIGNAL: f64 = 44.0;
 const GAP: f64 = 5.0;
 /// The number of columns of a signal; the minimum and maximum of each are drawn.
 const COLUMNS: usize = 500;
-/// The longest time between two values of a signal that its line connects, seconds.
+/// The longest time between two values of a signal that its line connects, in seconds.
 const GAP_SEC: f64 = 30.0;
 /// The minimum width of a bar with a name.
 const NAMED: f64 = 58.0;

@@ -33,9 +33,10 @@ const PAGE_ROWS: i32 = 500;
 /// Rows per page of the journal: a batch has about 1 KB, and 300 KB at worst.
 const JOURNAL_PAGE_ROWS: i32 = 64;
 
-/// Gives every write of this process a later timestamp than the one before. Without it the database
-/// nodes' clocks decide which of two writes of one row counts, and the later one may lose.
-/// Lightweight transactions keep the timestamps of the database.
+/// The source of timestamps, which gives every write of this process a later one than the write
+/// before. Without it the clocks of the database nodes decide which of two writes of one row
+/// counts, and the later one may lose. Lightweight transactions keep the timestamps of the
+/// database.
 static TIMESTAMPS: LazyLock<Arc<MonotonicTimestampGenerator>> =
     LazyLock::new(|| Arc::new(MonotonicTimestampGenerator::new()));
 

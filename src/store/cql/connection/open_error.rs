@@ -51,7 +51,7 @@ pub enum CqlOpenError {
 }
 
 impl From<NewSessionError> for CqlOpenError {
-    /// Each of the driver's errors repeats the one below it, so the innermost says everything.
+    /// Keeps the innermost error only: each error of the driver repeats the text of its cause.
     fn from(error: NewSessionError) -> Self {
         let mut lowest: &dyn std::error::Error = &error;
         while let Some(below) = lowest.source() {

@@ -187,7 +187,7 @@ enum Refused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     None,
-    /// Those of an earlier release, or those of a migration in progress.
+    /// The migrations of an earlier release, or those of a migration in progress.
     Some,
     All,
 }

@@ -28,7 +28,8 @@ enum Replication {
 /// The product that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Product {
-    /// Apache Cassandra, with the implementation of its lightweight transactions, if it says which.
+    /// Apache Cassandra, with the implementation of its lightweight transactions if the database
+    /// names it.
     Cassandra { paxos_variant: Option<String> },
     /// ScyllaDB, with its version, and whether the keyspace has tablets.
     Scylla { version: String, has_tablets: bool },

@@ -31,8 +31,8 @@ impl JournalHead {
         }
     }
 
-    /// Returns the head of a session that is about to be created, by the owner of its shard in this
-    /// generation if it has one.
+    /// Returns the head of a session that this process is about to create. `generation` is the one
+    /// in which this process owns the session's shard, if it owns the shard.
     pub(in super::super) fn of_new_session(generation: Option<u64>) -> Self {
         Self {
             read_at: Some(Instant::now()),
@@ -44,8 +44,8 @@ impl JournalHead {
     /// Returns whether this head includes the batches that other nodes accepted, given the
     /// generation in which this process owns the session's shard now.
     ///
-    /// The owner learns of them by their forwards, and by its reads of the journal when a forward
-    /// is lost. Other nodes learn nothing, so their heads are current for a short time only.
+    /// Other nodes forward these batches to the owner, which reads the journal when a forward is
+    /// lost. The other nodes receive no forwards, so their heads are current for a short time only.
     pub(super) fn is_current(&self, generation: Option<u64>) -> bool {
         let is_owner = generation.is_some() && generation == self.owned_in;
         let valid_for = Duration::from_millis(REMOTE_SESSION_TTL_MS);

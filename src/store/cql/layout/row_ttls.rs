@@ -171,7 +171,7 @@ mod tests {
         }
         assert!(
             row_ttls(36_500).retained > 9 * 365 * 86_400,
-            "not cut further than necessary"
+            "the time to live is shortened no further than necessary"
         );
     }
 }

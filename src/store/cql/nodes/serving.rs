@@ -177,8 +177,8 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
 }
 
 /// Verifies once that no other process serves. Returns the reason to stop if one does. `may_stop`
-/// is false if, at the time before, nodes may not have noticed yet that a single process has
-/// started.
+/// is false if, at the previous verification, nodes may not have noticed yet that a single process
+/// had started.
 async fn verify(
     inner: &Arc<Inner>,
     nodes: Option<&mut NodesWatch>,
@@ -318,7 +318,10 @@ mod tests {
     #[test]
     fn serving_alone_requires_time_since_the_start_and_a_recent_verification() {
         let (verified, after_ms) = (Verified::new(1_000), 1_000 + ALONE_AFTER_MS);
-        assert!(!verified.is_alone(after_ms), "it was never verified");
+        assert!(
+            !verified.is_alone(after_ms),
+            "the process has not verified that it is alone"
+        );
         verified.on_alone(after_ms - 1);
         assert!(!verified.is_alone(after_ms - 1));
         assert!(verified.is_alone(after_ms));

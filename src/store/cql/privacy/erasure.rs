@@ -31,9 +31,9 @@ use crate::cql::work::live_sessions::all_buckets;
 use crate::cql::{CqlStore, Inner};
 use crate::damage::{replaceable, skipped};
 
-/// The distance of the time of a write that removes facts about a place ahead of the clock, in
-/// microseconds. It is the longest time that a score takes from its read of the row to its insight,
-/// and as much again for clocks that differ. Until then, scores add nothing to the place.
+/// The number of microseconds by which the timestamp of a write that removes facts about a place is
+/// ahead of the clock. It is the longest time that a score takes from its read of the row to its
+/// insight, and as much again for clocks that differ. Until then, scores add nothing to the place.
 const REMOVAL_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
@@ -134,7 +134,8 @@ impl Inner {
 
     async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
         self.evict_own(session_id);
-        // First the copy from which a process that finds a mark would write the last message again.
+        // The message in the session's state is removed first: a process that finds a mark would
+        // write the message again from the state.
         self.drop_message(session_id).await?;
         for message in &self.heads(session_id).await? {
             self.erase_message(message).await?;
@@ -172,17 +173,17 @@ impl Inner {
             if tenant != own {
                 continue;
             }
-            let there = decode("idempotency", &data).map(Some);
-            let Some(there): Option<IdempotencyRecord> = skipped(there, "an idempotency key")?
+            let stored = decode("idempotency", &data).map(Some);
+            let Some(stored): Option<IdempotencyRecord> = skipped(stored, "an idempotency key")?
             else {
                 continue;
             };
-            let start = &there.record.start;
-            let is_there = match self.record(start.session_id).await {
+            let start = &stored.record.start;
+            let exists = match self.record(start.session_id).await {
                 Err(error) if error.is_of_single_rows() => true,
                 record => record?.is_some(),
             };
-            if start.created_at > until || is_there {
+            if start.created_at > until || exists {
                 continue;
             }
             let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
@@ -293,8 +294,8 @@ impl Inner {
             return Ok(false);
         };
         // A condition would protect nothing, because an insight overwrites these rows without one.
-        // A score that has read the row of a place already is about to write it with the removed
-        // facts; the later time makes this write count instead.
+        // A score that has already read the row of a place writes the removed facts again; the
+        // later timestamp makes this write count instead.
         let ahead_us = if is_of_one_session(&key) {
             0
         } else {

@@ -39,7 +39,7 @@ use crate::cql::webhooks::relay::MessageHead;
 
 impl Inner {
     /// Renews the rows of a session if at most half of the full time to live is left for its own
-    /// row. Returns whether it did.
+    /// row. Returns whether it renewed them.
     pub(super) async fn renew_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<bool> {
         let statements = &self.db.statements;
         let key = session_id.to_bytes();

@@ -44,7 +44,7 @@ impl Inner {
         let written = self.caches.states_written.get(&session_id);
         let written = written.filter(|(_, state)| follows(Some(state)));
         let stored = match written {
-            // If it is not the last one, the transaction is refused.
+            // If another process has written a later state, the transaction is refused.
             Some((version, state)) => Some((version, state.as_ref().clone())),
             None => self.versioned_state(session_id).await?,
         };

@@ -211,7 +211,7 @@ impl Inner {
                 from: TimestampMs(i64::MIN),
             });
         }
-        // The first millisecond after the hour that was left out; a later read begins before it.
+        // The next call begins with the last millisecond of the hour that this one left out.
         Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 

@@ -119,7 +119,8 @@ impl Inner {
         (is_known && self.serves_alone()).then_some(own)
     }
 
-    /// Compares the version of a session's state that was read, 0 for none, with the known one.
+    /// Evicts the entry of a session if `version`, the version of its state that was read (0 for no
+    /// state), differs from the known version.
     pub(super) fn compare_own(&self, session_id: SessionId, version: i64) {
         let known = match self.own_state(session_id) {
             OwnState::Unknown => return,
@@ -132,7 +133,7 @@ impl Inner {
         }
     }
 
-    /// Compares a message that was found in an outbox with the known ones.
+    /// Evicts the entry of a session if it lacks a message that was found in an outbox.
     pub(in crate::cql) fn compare_own_message(&self, session_id: SessionId, number: u32) {
         let heads = self.own_heads(session_id);
         if heads.is_some_and(|heads| heads.iter().all(|head| head.number != number)) {

@@ -39,8 +39,8 @@ impl Inner {
         let Some(record) = self.known_record(session_id).await? else {
             return Ok(None);
         };
-        // Usually nothing was decided before the end. Otherwise the transaction is refused, and
-        // reads the state.
+        // Most sessions have no state before their end, so the state is read only with a PoD. If
+        // there is a state nevertheless, the transaction is refused and the state is read then.
         let mut stored = None;
         if let Some(pod) = pod {
             stored = self.versioned_state(session_id).await?;

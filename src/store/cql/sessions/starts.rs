@@ -152,15 +152,15 @@ impl Inner {
         let Some((stored,)) = stored else {
             return Ok(None);
         };
-        let there: IdempotencyRecord = decode("idempotency", &stored)?;
-        if now >= there.record.start.created_at.plus_ms(IDEMPOTENCY_MS) {
+        let earlier: IdempotencyRecord = decode("idempotency", &stored)?;
+        if now >= earlier.record.start.created_at.plus_ms(IDEMPOTENCY_MS) {
             return Ok(None);
         }
-        if there.body_hash != idempotency.body_hash {
+        if earlier.body_hash != idempotency.body_hash {
             return Ok(Some(StartOutcome::KeyReused));
         }
-        self.finish_start(&there).await?;
-        let start = Box::new(there.record.start);
+        self.finish_start(&earlier).await?;
+        let start = Box::new(earlier.record.start);
         Ok(Some(StartOutcome::Repeated(start)))
     }
 
@@ -184,11 +184,11 @@ impl Inner {
             let stored: Option<(Vec<u8>,)> = self.db.row(read, (tenant, hash)).await?;
             let outcome = match stored {
                 Some((stored,)) => {
-                    let there: IdempotencyRecord = decode("idempotency", &stored)?;
-                    let is_ours = there == ours;
-                    let created_at = there.record.start.created_at;
+                    let earlier: IdempotencyRecord = decode("idempotency", &stored)?;
+                    let is_ours = earlier == ours;
+                    let created_at = earlier.record.start.created_at;
                     if is_ours || now < created_at.plus_ms(IDEMPOTENCY_MS) {
-                        return Ok(there);
+                        return Ok(earlier);
                     }
                     let values = (ttl, data, tenant, hash, stored.as_slice());
                     let change = &statements.idempotency_change;

@@ -356,7 +356,7 @@ impl Inner {
                 Decision::Keep(answer) => return Ok((answer, state)),
                 Decision::Change(change, answer) => (change, answer),
             };
-            // The next change would overwrite it.
+            // The next change overwrites the copies that the last one must still write.
             self.relay(session_id, &state).await?;
             let endpoint_id = self.message_endpoint(start.tenant).await?;
             let next = state.after(start, *change, endpoint_id, self.clock.now());
@@ -410,7 +410,7 @@ impl Inner {
             return Ok(());
         };
         match self.write_state(session_id, version, &next).await? {
-            // A later change has replaced them.
+            // If the write is refused, a later change has already replaced the learned rows.
             Lwt::Applied | Lwt::Refused => Ok(()),
             Lwt::InDoubt(error) => Err(error),
         }

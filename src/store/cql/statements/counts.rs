@@ -35,7 +35,7 @@ impl Sub for StatementCounts {
     }
 }
 
-/// Counts the statements of one store.
+/// The counters of the statements of one store.
 #[derive(Debug, Default)]
 pub(in crate::cql) struct Counts {
     reads: AtomicU64,

@@ -216,7 +216,7 @@ impl Db {
         rows.maybe_first_row().map_err(StoreError::unavailable)
     }
 
-    /// Reads all rows into memory. For statements with few rows.
+    /// Reads all rows of a statement that returns few rows.
     pub(in crate::cql) async fn few<R>(
         &self,
         statement: &PreparedStatement,

@@ -23,8 +23,8 @@ use crate::damage::{BODY, readable};
 
 /// The maximum number of rows that one page examines.
 const EXAMINED_ROWS_MAX: usize = 5_000;
-/// The maximum number of slots that one page examines. Each takes a read at least, one after the
-/// other, and a quiet tenant has few rows in many slots.
+/// The maximum number of slots that one page examines. Each slot needs at least one read, one after
+/// the other, and a quiet tenant has few rows in many slots.
 const EXAMINED_SLOTS_MAX: usize = 256;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;

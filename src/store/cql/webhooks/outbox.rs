@@ -252,7 +252,7 @@ impl Inner {
         let mut depth = Depth::default();
         for endpoint in self.endpoints().await? {
             let outbox = OutboxId::new(&endpoint);
-            // Another node counts its own outboxes.
+            // The owner of the other outboxes counts them.
             if self.ownership.generation(outbox.shard).is_none() {
                 continue;
             }

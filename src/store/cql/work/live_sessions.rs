@@ -194,8 +194,8 @@ impl Inner {
         self.clock.uptime_ms() - self.record_end_seen(session_id) < END_SETTLES_MS as i64
     }
 
-    /// Records that a session has ended, and returns when this process first saw that, in
-    /// milliseconds of its monotonic clock.
+    /// Records that a session has ended. Returns the time at which this process first saw the end,
+    /// in milliseconds of its monotonic clock.
     pub(in crate::cql) fn record_end_seen(&self, session_id: SessionId) -> i64 {
         let seen = self.caches.ends_seen.get(&session_id);
         seen.unwrap_or_else(|| {

@@ -117,7 +117,7 @@ async fn a_session_with_a_damaged_start_stays_while_any_session_is_held() {
         write(&store, marks, &mark_key(held), &mark(true)).await;
         assert_eq!(store.sweep(T0.plus_ms(1), u64::MAX).await.unwrap(), 1);
         assert!(store.find(good).await.unwrap().is_none());
-        // Released: the mark that remains keeps no session.
+        // After the release, the mark that remains keeps no session.
         let released =
             store.replace_document(marks, mark_key(held), Some(mark(true)), Some(mark(false)));
         assert!(released.await.unwrap());

@@ -35,7 +35,7 @@ async fn reopened(store: Arc<MemoryStore>) -> Arc<MemoryStore> {
     MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap()
 }
 
-/// Returns what an app reads of a session whose batch 1 is missing.
+/// Returns the acknowledged numbers that an app reads of a session whose batch 1 is missing.
 fn without_batch_1(next_seq: u32) -> Acknowledged {
     Acknowledged {
         next_seq,

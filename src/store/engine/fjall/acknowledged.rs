@@ -26,7 +26,7 @@ pub(crate) const NAME: &str = "acknowledged";
 /// The size of a slot in bytes: [`MAGIC`], the format, the number, and the CRC-32 of them.
 const SLOT_BYTES: usize = 16;
 /// The distance between the starts of the two slots in bytes: they are in different sectors.
-const SLOT_DISTANCE: u64 = 4096;
+const SLOT_DISTANCE_BYTES: u64 = 4096;
 /// The first bytes of a slot, which the format follows.
 const MAGIC: [u8; 3] = *b"PLA";
 
@@ -95,7 +95,7 @@ impl Slot {
 
 fn read_slot(file: &File, place: u64) -> io::Result<Slot> {
     let mut bytes = [0; SLOT_BYTES];
-    match file.read_exact_at(&mut bytes, place * SLOT_DISTANCE) {
+    match file.read_exact_at(&mut bytes, place * SLOT_DISTANCE_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             return Ok(Slot::Unreadable);
         }
@@ -152,7 +152,7 @@ impl Acknowledged {
             .truncate(true)
             .open(&unfinished)?;
         for place in 0..2 {
-            file.write_all_at(&slot(format, group_number), place * SLOT_DISTANCE)?;
+            file.write_all_at(&slot(format, group_number), place * SLOT_DISTANCE_BYTES)?;
         }
         file.sync_all()?;
         std::fs::rename(&unfinished, folder.join(NAME))?;
@@ -215,7 +215,8 @@ impl Acknowledged {
         for _ in 0..2 {
             let bytes = slot(format, self.number());
             let place = next.writes % 2;
-            self.file.write_all_at(&bytes, place * SLOT_DISTANCE)?;
+            self.file
+                .write_all_at(&bytes, place * SLOT_DISTANCE_BYTES)?;
             self.file.sync_data()?;
             next.writes += 1;
         }
@@ -233,7 +234,8 @@ impl Acknowledged {
         let mut next = self.next();
         let (bytes, place) = (slot(next.format, group_number), next.writes % 2);
         next.writes += 1;
-        self.file.write_all_at(&bytes, place * SLOT_DISTANCE)?;
+        self.file
+            .write_all_at(&bytes, place * SLOT_DISTANCE_BYTES)?;
         self.number.store(group_number, Ordering::Release);
         Ok(())
     }
@@ -328,7 +330,11 @@ mod tests {
         file.write(3).unwrap();
         let path = folder.join(NAME);
         let before = std::fs::read(&path).unwrap();
-        assert_eq!(&before[..4], b"PLAK", "as the first release wrote it");
+        assert_eq!(
+            &before[..4],
+            b"PLAK",
+            "the first release writes these bytes"
+        );
         file.change_format(StoreFormat::Sealed).unwrap();
         let after = std::fs::read(&path).unwrap();
         let open = || Acknowledged::open(&folder).unwrap().unwrap();
@@ -338,7 +344,7 @@ mod tests {
         assert_eq!((open().number(), open().format()), (4, StoreFormat::Sealed));
 
         // The change was interrupted between the two slots: it is made again.
-        let distance = usize::try_from(SLOT_DISTANCE).unwrap();
+        let distance = usize::try_from(SLOT_DISTANCE_BYTES).unwrap();
         let mixed = [&before[..distance], &after[distance..]].concat();
         std::fs::write(&path, &mixed).unwrap();
         assert_eq!((open().number(), open().format()), (3, StoreFormat::First));
@@ -349,7 +355,10 @@ mod tests {
         let mut later = slot(StoreFormat::Sealed, 5);
         later[3] = b'9';
         std::fs::write(&path, later).unwrap();
-        assert!(!Acknowledged::is_newer(&folder).unwrap(), "it is damaged");
+        assert!(
+            !Acknowledged::is_newer(&folder).unwrap(),
+            "a damaged file is not newer"
+        );
         let checksum = crc32fast::hash(&later[..12]).to_be_bytes();
         later[12..].copy_from_slice(&checksum);
         std::fs::write(&path, later).unwrap();

@@ -20,8 +20,8 @@ use super::pace;
 const JOURNAL_BYTES: usize = 64_000_000;
 /// Bytes of padding in one write. It is random, because fjall compresses large values.
 const PADDING_BYTES: usize = 64 * 1024;
-/// The pause after each write of padding. The next group of the committer also syncs the padding
-/// since the last one.
+/// The pause after each write of padding. The next group of the writer also syncs the padding since
+/// the last one.
 const PAUSE: Duration = Duration::from_millis(4);
 /// The key of the padding, which no table uses.
 const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
@@ -42,7 +42,7 @@ pub(super) fn purge(
     folder: &Path,
     keyspaces: [&Keyspace; 2],
 ) -> fjall::Result<()> {
-    // All removals so far have a lower number.
+    // The sequence numbers of the removals before this call are lower.
     let removed_until = database.visible_seqno();
     let mut old = files(folder, "jnl")?;
     pad_journal(keyspaces)?;

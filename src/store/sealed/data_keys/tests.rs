@@ -94,12 +94,12 @@ fn the_root_key_follows_the_writing_secret_and_needs_a_known_one() {
     let before = key(&keys, 0);
     let other = open(secrets(2, &[3]), true);
     assert!(matches!(other, Err(DataKeysError::OtherSecret(_))));
-    // A new secret writes, and the old one still reads. Opening alone changes nothing.
+    // A new secret writes, and the old one still opens the root key. Opening alone changes nothing.
     let both = secrets(2, &[1]);
     assert_eq!(key(&open(both.clone(), true).unwrap(), 0), before);
     let opened = open(secrets(1, &[]), true).unwrap();
     opened.reseal(&both).unwrap();
-    // The old one is not needed any more.
+    // The store no longer needs the old secret.
     assert_eq!(key(&open(secrets(2, &[]), true).unwrap(), 0), before);
     assert!(open(secrets(1, &[]), true).is_err());
 }

@@ -48,8 +48,8 @@ async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry
     assert_eq!(marked().await, [id]);
     let failed = async || commit_failed(&*store, &FixedClock, id).await.unwrap();
     assert!(failed().await.is_some());
-    assert!(marked().await.is_empty(), "no look finds it again");
-    assert!(failed().await.is_none(), "nothing is new");
+    assert!(marked().await.is_empty(), "no scan finds the session again");
+    assert!(failed().await.is_none(), "the session has no new data");
     append(1).await;
     assert_eq!(marked().await, [id]);
     assert!(failed().await.is_some());

@@ -16,7 +16,7 @@ use crate::rounds::Rounds;
 use crate::scoring::RowLocks;
 
 /// The number of entries read per query.
-const PAGE: usize = 1_000;
+const PAGE_ENTRIES: usize = 1_000;
 /// The number of sessions compared per step.
 const SESSIONS_AT_ONCE: u32 = 200;
 
@@ -98,8 +98,8 @@ impl LoggedErasure {
 pub async fn logged_erasures(store: &dyn Store) -> StoreResult<Vec<LoggedErasure>> {
     let (mut entries, mut after) = (Vec::new(), None);
     loop {
-        let page = store.documents(collection(), after, PAGE).await?;
-        let is_last = page.len() < PAGE;
+        let page = store.documents(collection(), after, PAGE_ENTRIES).await?;
+        let is_last = page.len() < PAGE_ENTRIES;
         after = page.last().map(|document| document.key.clone());
         for document in page {
             let entry = serde_json::from_slice(&document.data);

@@ -60,7 +60,7 @@ pub struct RequestPage {
     pub next: Option<Vec<u8>>,
 }
 
-/// The length of a position, bytes.
+/// The length of a position, in bytes.
 const POSITION_BYTES: usize = 40;
 
 /// Returns whether bytes have the form of a position of [`RequestPage::next`].
@@ -201,7 +201,7 @@ impl TenantPrivacy<'_> {
         Ok(())
     }
 
-    /// Returns how many marks and open requests the tenant has.
+    /// Returns the numbers of the tenant's marks and open requests.
     pub(super) fn room(&self) -> Room {
         let privacy = &self.service.privacy;
         Room {

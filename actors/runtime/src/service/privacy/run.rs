@@ -36,8 +36,8 @@ struct DueAt {
 /// The settings for performing privacy requests.
 #[derive(Clone)]
 pub struct PrivacySettings {
-    /// The delay before an erasure or an access export begins, during which the request can be
-    /// cancelled, milliseconds.
+    /// The delay before an erasure or an access export begins, in milliseconds. During the delay
+    /// the request can be cancelled.
     pub erasure_delay_ms: i64,
     /// The bounds within which organizations choose their retention.
     pub retention: RetentionBounds,

@@ -201,7 +201,7 @@ async fn a_scan_does_not_wait_for_a_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scans_go_on_after_one_that_panics() {
+async fn scans_continue_after_one_that_panics() {
     let slow = Slow {
         panics_at: Some(0),
         ..Slow::default()

@@ -90,8 +90,8 @@ impl Layouts {
         self.all.get(self.current)?.members.get(place).copied()
     }
 
-    /// Consumes the text of the kind if it is the expected one, or that of another layout that
-    /// fits so far. Returns the kind; the inner none if it is unknown.
+    /// Consumes the text of the kind if it is the expected one, or that of another layout that fits
+    /// so far. Returns the kind; the inner `None` means that it is unknown.
     #[inline(always)]
     pub(super) fn pass_kind(
         &mut self,

@@ -110,18 +110,18 @@ impl<'a> Scanner<'a> {
 
     /// Consumes a byte if it is the current one. Returns whether it was.
     fn pass(&mut self, byte: u8) -> bool {
-        let here = self.peek() == byte;
-        self.at += usize::from(here);
-        here
+        let follows = self.peek() == byte;
+        self.at += usize::from(follows);
+        follows
     }
 
     fn word(&mut self, word: &[u8]) -> bool {
-        let here = self
+        let follows = self
             .bytes
             .get(self.at..)
             .is_some_and(|rest| rest.starts_with(word));
-        self.at += if here { word.len() } else { 0 };
-        here
+        self.at += if follows { word.len() } else { 0 };
+        follows
     }
 
     /// Succeeds if only white space follows.

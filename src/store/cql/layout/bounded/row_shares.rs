@@ -22,9 +22,9 @@ const TENANT_COUNTERS: usize = 65_536;
 /// eight rows a day share a counter.
 const NAMED_COUNTERS: usize = 1_048_576;
 
-/// Counts rows by key and period. A counter has the lower 16 bits of the period in its upper half
-/// and the rows in its lower. Keys whose hashes are equal share a counter, so their lists leave the
-/// shared partitions earlier.
+/// Counters of rows by key and period. A counter has the lower 16 bits of the period in its upper
+/// half and the rows in its lower. Keys whose hashes are equal share a counter, so their lists
+/// leave the shared partitions earlier.
 struct Counters {
     rows_max: u16,
     hasher: RandomState,

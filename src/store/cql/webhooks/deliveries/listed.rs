@@ -64,7 +64,7 @@ impl Inner {
             let id = MessageId::from_bytes(id_bytes("deliveries", &id)?);
             let head = match skipped(decode("deliveries", &data).map(Some), MESSAGE)? {
                 Some(head) => Some(head),
-                // The message's own row repeats it.
+                // The message's own row repeats the damaged entry.
                 None => skipped(self.message_head(id).await, MESSAGE)?,
             };
             heads.push((id, head));

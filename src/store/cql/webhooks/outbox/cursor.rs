@@ -151,7 +151,7 @@ impl Cursor {
         report: Option<&AttemptResult>,
     ) -> bool {
         let fresh = Queued::new(before.id, before.session_id, before.number, before.event);
-        // The endpoint does not matter here.
+        // The comparison below uses only the state of the row, so any endpoint will do.
         let endpoint_id = porchlight_schema::ids::EndpointId::from_bytes([0; 16]);
         let row = self.apply_to(DeliveryRow::new(fresh, endpoint_id));
         if row.queued != *before {

@@ -227,8 +227,8 @@ impl Inner {
         Ok(found)
     }
 
-    /// Decodes the rows of entries. A row that does not decode affects only its own message, which
-    /// its id finds, unless that is damaged too.
+    /// Decodes the rows of entries. An entry that does not decode is built again from its message,
+    /// unless the message is damaged too. It affects no other message.
     async fn readable_entries(
         &self,
         kind: OutboxKind,
@@ -248,7 +248,8 @@ impl Inner {
         Ok(entries)
     }
 
-    /// Returns the entry of a message, by the message's id. It repeats no delivered message.
+    /// Returns the entry of a message, by the message's id. The entry never requests a delivered
+    /// message again.
     async fn entry_of_message(&self, at: i64, id: &[u8]) -> StoreResult<Option<OutboxEntry>> {
         let Ok(id) = id_bytes("outbox", id) else {
             return Ok(None);

@@ -11,8 +11,8 @@
 //!
 //! An owner reads a shard from its **watermark** on: the hour up to which the shard has nothing
 //! left. The watermark is an hour that both the process's and the database's clock have left long
-//! ago, and a row that is written for a session created so long ago goes into the bucket [`OLD`],
-//! which the watermark does not hide. So the clocks of two nodes may differ by hours, and no row is
+//! ago. A row that is written for a session created so long ago goes into the bucket [`OLD`], which
+//! the watermark does not hide. So the clocks of two nodes may differ by hours, and no row is
 //! missed. A read that begins with the first session raises the watermark of each shard that this
 //! process owns: to the first hour in which it found rows of the shard, but at most to the hour of
 //! [`WATERMARK_AFTER_MS`] ago. It does so only if the table lists an earlier hour.
@@ -38,15 +38,16 @@ const FIRST_HOUR: i64 = 100_000;
 /// The age of a session, in milliseconds, from which its rows go into [`OLD`]. Most sessions end
 /// before.
 const OLD_AFTER_MS: i64 = 14 * HOUR_MS;
-/// The time that must pass after the end of an hour before a watermark passes it, milliseconds. The
-/// difference from [`OLD_AFTER_MS`] allows clocks that differ.
+/// The time that must pass after the end of an hour before a watermark passes it, in milliseconds.
+/// The difference from [`OLD_AFTER_MS`] allows clocks that differ.
 const WATERMARK_AFTER_MS: i64 = 18 * HOUR_MS;
 /// The time that must pass after the end of an hour before a read that found it empty is
-/// remembered, milliseconds.
+/// remembered, in milliseconds.
 const CLOSED_AFTER_MS: i64 = HOUR_MS;
-/// The time for which a read that found an hour of live sessions empty is remembered, milliseconds.
+/// The time for which a read that found an hour of live sessions empty is remembered, in
+/// milliseconds.
 const EMPTY_TTL_MS: i64 = 30 * 60_000;
-/// The time for which a read that found another bucket empty is remembered, milliseconds. Other
+/// The time for which a read that found another bucket empty is remembered, in milliseconds. Other
 /// nodes may write into [`OLD`] and mark sessions of any hour at any time.
 const OPEN_EMPTY_TTL_MS: i64 = 150_000;
 /// The minimum number of rows that one read takes from each shard that has them.

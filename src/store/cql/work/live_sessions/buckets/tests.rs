@@ -29,7 +29,7 @@ fn a_row_is_found_again_by_a_node_whose_clock_is_up_to_an_hour_behind() {
     assert_eq!(
         buckets_to_clear(id, T0).len(),
         1,
-        "one delete for most sessions"
+        "most sessions need one delete"
     );
 }
 
