@@ -7,17 +7,22 @@
 //! - **Shape**: four successive displacements between the mean places of 16 s each, rounded to a
 //!   grid far above a dither, and hashed. The smallest hashes find candidates.
 //! - **Knots**: some fixes of the whole path. A candidate's places at the times of the knots, after
-//!   the best shift in time and space, show whether it is the same trace.
+//!   the best shift in time and space, show whether it is the same trace. The differences must be
+//!   smaller than the deviations of both traces from an even pace along straight lines: two walks
+//!   along straight streets at one pace have the same shape everywhere. See [`pieces`].
+
+mod pieces;
 
 use serde::{Deserialize, Serialize};
 
 use super::{folded, hash_of, smallest_hashes};
 use crate::score::parameters::door::course::{
-    BLOCK_MS, BLOCKS, COARSE_M_MAX, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
-    KNOT_APART_M, KNOT_APART_MS, KNOTS_MAX, KNOTS_MIN, OVERLAP_SEC_MIN, OVERLAP_SHARE, PIECE_M_MIN,
-    PIECES_MIN, PROBES, PROBES_MIN, SHAPE_KEYS,
+    BLOCK_MS, BLOCKS, COARSE_M_MAX, COPY_RESIDUAL_M, DEVIATION_SHARE, FITS, FIX_GAP_MS, GRID_M,
+    JUMP_M, KNOT_APART_M, KNOT_APART_MS, KNOTS_MAX, KNOTS_MIN, LINE_KNOTS, OVERLAP_SEC_MIN,
+    OVERLAP_SHARE, PIECE_M_MIN, PIECES_MIN, PROBES, PROBES_MIN, SHAPE_KEYS,
 };
 use crate::window::Fix;
+use pieces::{TimedPlace, deviation_m2};
 
 /// The course of a trace (see the module documentation).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -140,18 +145,33 @@ impl Course {
     /// Returns the share of the other's knots that this trace shares, if it goes through the places
     /// of the other at the same intervals, as only a copy does.
     pub(super) fn copy_of(&self, other: &Self) -> Option<f32> {
-        let fit = self.best_fit(other)?;
-        let share = fit.count as f32 / other.knots.len() as f32;
-        (fit.residual_m <= COPY_RESIDUAL_M).then_some(share)
+        let knots = other.absolute_knots();
+        let fit = self.best_fit(&knots)?;
+        let share = fit.count as f32 / knots.len() as f32;
+        let is_copy = fit.residual_m <= COPY_RESIDUAL_M
+            && fit.difference_m2() <= DEVIATION_SHARE * self.deviation_m2(&knots, fit.shift_sec);
+        is_copy.then_some(share)
     }
 
-    /// Returns the comparison with the other's knots after the best shift in time and space.
-    fn best_fit(&self, other: &Self) -> Option<Fit> {
-        let knots = other.absolute_knots();
+    /// Returns the smaller one of the two traces' deviations from an even pace along straight lines
+    /// at the compared knots, in square metres.
+    fn deviation_m2(&self, knots: &[Knot], shift_sec: f64) -> f64 {
+        let pairs = knots.iter().filter_map(|knot| {
+            let (here, _) = self.way.place_and_speed_at(knot.sec - shift_sec)?;
+            let there = [knot.east_m, knot.north_m];
+            Some(((knot.sec, here), (knot.sec, there)))
+        });
+        let (own, others): (Vec<TimedPlace>, Vec<TimedPlace>) = pairs.unzip();
+        let lines = own.len().div_ceil(LINE_KNOTS);
+        deviation_m2(&own, lines).min(deviation_m2(&others, lines))
+    }
+
+    /// Returns the comparison with another trace's knots after the best shift in time and space.
+    fn best_fit(&self, knots: &[Knot]) -> Option<Fit> {
         let (first, last) = (knots.first()?.sec, knots.last()?.sec);
         let shorter_sec = self.way.span_sec().min(last - first);
         let others = OtherKnots {
-            knots: &knots,
+            knots,
             overlap_sec: OVERLAP_SEC_MIN.max(OVERLAP_SHARE * shorter_sec),
         };
         let to = self.way.length_sec();
@@ -268,6 +288,7 @@ impl Course {
         }
         Some(Fit {
             count: pairs.len(),
+            shift_sec,
             residual_m: (apart / count).sqrt(),
             later_sec: if square > 0.0 { along / square } else { 0.0 },
         })
@@ -291,10 +312,21 @@ type Pair = ([f64; 2], [f64; 2]);
 struct Fit {
     /// The number of knots that were compared.
     count: usize,
+    /// The shift in time, seconds.
+    shift_sec: f64,
     /// The root mean square distance after the best shift in space, metres.
     residual_m: f64,
     /// The further shift in time, seconds, that would make the distance least.
     later_sec: f64,
+}
+
+impl Fit {
+    /// Returns the mean square distance per degree of freedom, in square metres.
+    fn difference_m2(self) -> f64 {
+        // The shift in space on two axes and the shift in time are fitted.
+        let free = (2 * self.count).saturating_sub(2 + 1).max(1);
+        self.residual_m * self.residual_m * self.count as f64 / free as f64
+    }
 }
 
 /// Returns the knots: fixes that are spaced in time and space, evenly chosen.

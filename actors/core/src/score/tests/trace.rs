@@ -130,9 +130,9 @@ fn carried(seed: u64, wait_sec: u32) -> Script {
     script
 }
 
-/// Returns a copy in which every channel is dithered: positions by 0.5 m on each axis, and the
-/// others by more than their resolution.
-fn dithered(mut copy: Script, seed: u64) -> Script {
+/// Returns a copy in which every channel is dithered: positions by `spread_m` metres on each axis,
+/// and the others by more than their resolution.
+fn dithered(mut copy: Script, seed: u64, spread_m: f32) -> Script {
     for (index, window) in copy.windows.iter_mut().enumerate() {
         // The sum of three draws is nearly normal, with a spread of 0.5.
         let drawn = |channel: u64| {
@@ -148,8 +148,8 @@ fn dithered(mut copy: Script, seed: u64) -> Script {
         }
         for (number, fix) in window.fixes.iter_mut().flatten().enumerate() {
             let own = 9 + 12 * number as u64;
-            fix.place.east_m += drawn(own);
-            fix.place.north_m += drawn(own + 3);
+            fix.place.east_m += 2.0 * spread_m * drawn(own);
+            fix.place.north_m += 2.0 * spread_m * drawn(own + 3);
             fix.accuracy_m += 0.6 * drawn(own + 6);
             fix.speed_mps = fix.speed_mps.map(|mps| mps + 0.2 * drawn(own + 9));
         }
@@ -166,7 +166,7 @@ fn a_copy_with_all_channels_dithered_is_detected() {
         // The store keeps it as JSON.
         let stored: Fingerprint =
             serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
-        let mut copy = dithered(carried(seed, 20), seed);
+        let mut copy = dithered(carried(seed, 20), seed, 0.5);
         copy.windows.drain(..40);
         for window in &mut copy.windows {
             window.t_ms -= 40_000;
@@ -219,6 +219,52 @@ fn one_straight_street_is_not_a_copy() {
     let second = print(701, [((2.0, 0.0), 70), ((0.0, -2.0), 90), ((2.0, 0.0), 60)]);
     assert_eq!(second.copy_of(&first), None);
     assert_eq!(first.copy_of(&second), None);
+}
+
+/// Returns a walk of 170 s to the north as a good receiver records it: its error wanders by 1 m. The
+/// pace is 1.3 m/s in all walks, and varies by 5 % within each.
+fn straight(seed: u64) -> Script {
+    let mut script = Script::new(seed).stay(170);
+    let (mut east_m, mut north_m, mut pace, mut way_m) = (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
+    for (index, window) in script.windows.iter_mut().enumerate() {
+        let drawn = |channel: u64| noise(seed * 6_151 + index as u64 * 29 + channel) - 0.5;
+        // Gauss-Markov processes of 30 s (positions, 1 m) and 15 s (pace, 5 %).
+        (east_m, north_m) = (
+            0.967 * east_m + 0.9 * drawn(1),
+            0.967 * north_m + 0.9 * drawn(2),
+        );
+        pace = 0.935 * pace + 0.06 * drawn(3);
+        way_m += 1.3 * (1.0 + pace);
+        for fix in window.fixes.iter_mut().flatten() {
+            (fix.place.east_m, fix.place.north_m) = (east_m, way_m + north_m);
+        }
+    }
+    script
+}
+
+/// Couriers walk along straight streets of one direction at one pace, all over a city. The walks
+/// have the same shape, but each has its own changes of pace and its own errors of the receiver.
+#[test]
+fn straight_walks_at_one_pace_are_not_copies() {
+    let prints: Vec<_> = (0..40)
+        .map(|seed| trace_fingerprint(&straight(800 + seed).windows).unwrap())
+        .collect();
+    for (number, print) in prints.iter().enumerate() {
+        for other in prints.iter().take(number) {
+            assert_eq!(print.copy_of(other), None, "{number}");
+        }
+    }
+}
+
+/// A straight walk is sent again with every channel dithered.
+#[test]
+fn a_dithered_copy_of_a_straight_walk_is_detected() {
+    for seed in 840..860 {
+        let first = trace_fingerprint(&straight(seed).windows).unwrap();
+        let copy = dithered(straight(seed), seed, 0.2);
+        let print = trace_fingerprint(&copy.windows).unwrap();
+        assert!(print.copy_of(&first).is_some(), "{seed}");
+    }
 }
 
 /// A fingerprint that an earlier version stored has no course. It is found under its old keys, and
