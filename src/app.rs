@@ -302,9 +302,9 @@ async fn open_store(
     };
     let opened = OpenStore::open_for_serving(
         config,
-        Arc::new(move |session_id, seq, batch| {
+        Arc::new(move |session_id, entry| {
             if let Some(service) = late_service.get() {
-                service.deliver(session_id, seq, batch);
+                service.deliver(session_id, entry);
             }
         }),
         Arc::new(on_fatal),

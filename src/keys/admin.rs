@@ -418,7 +418,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_valid_keys_of_a_tenant_are_bounded() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
         let now = TimestampMs(1_763_636_100_000);
         let order = |env| CreateKeyRequest::new("acme", env, "secret");
@@ -447,7 +447,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_of_the_list_says_that_the_use_is_known_to_the_hour() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
         let now = TimestampMs(1_763_636_100_000);
         let order = CreateKeyRequest::new("acme", "sandbox", "secret");

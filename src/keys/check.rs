@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn store() -> Arc<MemoryStore> {
-        MemoryStore::new(Arc::new(|_, _, _| {})).unwrap()
+        MemoryStore::new(Arc::new(|_, _| {})).unwrap()
     }
 
     async fn start(store: &MemoryStore, bytes: &[u8]) -> Result<(), KeyCheckError> {

@@ -308,7 +308,7 @@ mod tests {
 
     #[tokio::test]
     async fn resealed_secrets_open_without_the_old_key() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (old, both, new) = ([0xcd].as_slice(), [0xef, 0xcd].as_slice(), [0xef]);
         let old = SecretVault::new(&keys_of(old));
         let made = endpoint(store.as_ref(), &old, 1).await;

@@ -20,10 +20,9 @@ use std::time::{Duration, Instant};
 use porchlight_core::disk_space::{SpaceLevel, WriteOrigin};
 use porchlight_observe::chain;
 use porchlight_observe::store::{StoreMetrics, StoreOutcome};
-use porchlight_ports::{StoreError, StoreResult};
+use porchlight_ports::{JournalEntry, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT_QUEUE_MAX};
-use porchlight_schema::sample::packed::PackedBatch;
 use tokio::sync::oneshot;
 
 pub(crate) use self::disk::Disk;
@@ -37,7 +36,7 @@ use super::txn::{Group, Txn};
 
 /// Called with each batch as soon as it is durable. It runs on the writer's thread and must never
 /// block.
-pub type OnDurable = Arc<dyn Fn(SessionId, u32, PackedBatch) + Send + Sync>;
+pub type OnDurable = Arc<dyn Fn(SessionId, JournalEntry) + Send + Sync>;
 
 /// Called once, with the reason, when the store cannot continue. The binary exits.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
@@ -414,8 +413,8 @@ impl Writer {
             }
             return Err(error);
         }
-        for (session_id, seq, batch) in self.group.batches.drain(..) {
-            (self.on_durable)(session_id, seq, batch);
+        for (session_id, entry) in self.group.batches.drain(..) {
+            (self.on_durable)(session_id, entry);
         }
         StoreMetrics::get().on_operations(StoreOutcome::Ok, operations.len() as u64 - failed);
         StoreMetrics::get().on_operations(StoreOutcome::Failed, failed);

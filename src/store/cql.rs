@@ -366,7 +366,7 @@ impl Inner {
                 )
             }
             Role::Command | Role::LoneCommand => {
-                let nothing = Arc::new(|_, _, _| {}) as OnDurable;
+                let nothing = Arc::new(|_, _| {}) as OnDurable;
                 (
                     0,
                     Arc::new(SingleNode { generation: 0 }) as _,

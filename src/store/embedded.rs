@@ -185,7 +185,7 @@ impl EmbeddedStore {
         Self::open(OpenOptions {
             path: path.to_path_buf(),
             reserve_bytes: STORE_RESERVE_BYTES_DEFAULT,
-            on_durable: Arc::new(|_, _, _| {}),
+            on_durable: Arc::new(|_, _| {}),
             on_fatal: Arc::new(|_| {}),
         })
     }

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use porchlight_ports::{StoreError, StoreResult};
+use porchlight_ports::{JournalEntry, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::sample::packed::PackedBatch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -195,7 +194,7 @@ pub(crate) struct Group {
     /// The earlier content of each key that the present operation wrote.
     undo: Vec<(Space, Vec<u8>, Option<Decided>)>,
     /// Batches to deliver once the group is durable.
-    pub(crate) batches: Vec<(SessionId, u32, PackedBatch)>,
+    pub(crate) batches: Vec<(SessionId, JournalEntry)>,
     batches_before: usize,
 }
 
@@ -283,8 +282,8 @@ impl Txn<'_> {
     }
 
     /// Delivers a batch once it is durable.
-    pub(crate) fn on_durable(&mut self, session_id: SessionId, seq: u32, batch: PackedBatch) {
-        self.group.batches.push((session_id, seq, batch));
+    pub(crate) fn on_durable(&mut self, session_id: SessionId, entry: JournalEntry) {
+        self.group.batches.push((session_id, entry));
     }
 
     /// Returns this transaction as a reader.

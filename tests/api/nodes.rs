@@ -182,9 +182,9 @@ impl Nodes {
     async fn start() -> Self {
         let writer: Arc<Mutex<Option<Service>>> = Arc::default();
         let changes = Arc::clone(&writer);
-        let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+        let store = MemoryStore::new(Arc::new(move |session_id, entry| {
             if let Some(service) = &*changes.lock().unwrap() {
-                service.deliver(session_id, seq, batch);
+                service.deliver(session_id, entry);
             }
         }))
         .unwrap();

@@ -143,10 +143,10 @@ pub(crate) fn service_with_commits(
 ) -> (Service, Arc<MemoryStore>, Vec<Arbiter>) {
     let receiver: Arc<OnceLock<Service>> = Arc::default();
     let on_durable = Arc::clone(&receiver);
-    let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+    let store = MemoryStore::new(Arc::new(move |session_id, entry| {
         before_answer();
         if let Some(service) = on_durable.get() {
-            service.deliver(session_id, seq, batch);
+            service.deliver(session_id, entry);
         }
     }))
     .unwrap();

@@ -137,7 +137,7 @@ fn the_rows_of_every_release_decode_to_the_written_values() {
         }
         let expected = expected(release, "contents.json");
         let found = block_on(async {
-            let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+            let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
             let written = store.committer().write(move |txn| {
                 for (space, key, payload) in rows {
                     txn.put(space, key, payload);

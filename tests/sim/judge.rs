@@ -46,7 +46,7 @@ struct Final {
 /// Judges the world by the stored data after the last node has stopped.
 pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
     let finals = in_system(async {
-        let store = MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+        let store = MemoryStore::on(engine, Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap();
         let listed =
             block_on(store.list(world.tenant, &SessionFilter::default(), 200, None)).unwrap();
         if listed.rows.len() != world.plan.scripts.len() {
@@ -166,7 +166,7 @@ fn check_messages(world: &World, index: usize, store: &MemoryStore, id: SessionI
 /// Returns the insights of a fault-free service for the same batches, end and PoD.
 fn insights_without_faults(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
     in_system(async {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         for Final {
             row,
             journal,

@@ -12,11 +12,10 @@ use porchlight_actors::service::{Parts, Ports, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{
-    Clock, Endpoint, Entropy, Insights, Journal, Outbox, SealedSecret, Sessions, SingleNode, Store,
-    Wake,
+    Clock, Endpoint, Entropy, Insights, Journal, JournalEntry, Outbox, SealedSecret, Sessions,
+    SingleNode, Store, Wake,
 };
 use porchlight_schema::ids::{EndpointId, SessionId};
-use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_store::engine::memory::MemoryEngine;
 use porchlight_store::{MemoryStore, OnDurable};
 use tokio::sync::mpsc;
@@ -62,8 +61,8 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
         world.clock.run();
         #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
         let (sender, forwarded) = mpsc::unbounded_channel();
-        let on_durable: OnDurable = Arc::new(move |session_id, seq, batch| {
-            drop(sender.send((session_id, seq, batch)));
+        let on_durable: OnDurable = Arc::new(move |session_id, entry| {
+            drop(sender.send((session_id, entry)));
         });
         let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
         let store = Arc::new(FaultyStore::new(
@@ -92,7 +91,7 @@ struct Node<'w> {
     store: Arc<FaultyStore>,
 }
 
-type ForwardedBatches = mpsc::UnboundedReceiver<(SessionId, u32, PackedBatch)>;
+type ForwardedBatches = mpsc::UnboundedReceiver<(SessionId, JournalEntry)>;
 
 impl Node<'_> {
     async fn live(self, forwarded: ForwardedBatches, fate: Option<Life>) {
@@ -277,8 +276,8 @@ async fn deliver(
     mut forwarded: ForwardedBatches,
 ) {
     let fault_rates = world.plan.fault_rates;
-    while let Some((session_id, seq, batch)) = forwarded.recv().await {
-        let subject = subject(session_id);
+    while let Some((session_id, entry)) = forwarded.recv().await {
+        let (subject, seq) = (subject(session_id), entry.seq);
         let mut chance = Chance::of(&[world.plan.seed, FORWARD, number, subject, u64::from(seq)]);
         if chance.permille(fault_rates.hand_over_lost) && !store.has_no_faults() {
             continue;
@@ -287,13 +286,13 @@ async fn deliver(
         for _ in 0..times {
             let delay_ms = chance.between(0, fault_rates.hand_over_ms_max) as u64;
             if delay_ms == 0 {
-                service.deliver(session_id, seq, batch.clone());
+                service.deliver(session_id, entry.clone());
                 continue;
             }
-            let (service, batch) = (service.clone(), batch.clone());
+            let (service, entry) = (service.clone(), entry.clone());
             actix_rt::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-                service.deliver(session_id, seq, batch);
+                service.deliver(session_id, entry);
             });
         }
     }

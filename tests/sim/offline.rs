@@ -112,8 +112,8 @@ impl Node {
     ) -> Self {
         #[expect(clippy::disallowed_methods, reason = "the test bounds its messages")]
         let (sender, mut durable) = mpsc::unbounded_channel();
-        let on_durable = Arc::new(move |session_id, seq, batch| {
-            drop(sender.send((session_id, seq, batch)));
+        let on_durable = Arc::new(move |session_id, entry| {
+            drop(sender.send((session_id, entry)));
         });
         let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
         let store = Arc::new(FaultyStore::new(real, fault_rates, 0, 0));
@@ -146,8 +146,8 @@ impl Node {
         });
         let receiver = service.clone();
         actix_rt::spawn(async move {
-            while let Some((session_id, seq, batch)) = durable.recv().await {
-                receiver.deliver(session_id, seq, batch);
+            while let Some((session_id, entry)) = durable.recv().await {
+                receiver.deliver(session_id, entry);
             }
         });
         service.recover().await.unwrap();

@@ -31,7 +31,7 @@ async fn start_at(store: &dyn Sessions, tenant: Tenant, at: TimestampMs) -> Sess
 
 #[tokio::test]
 async fn a_delivery_behind_many_others_is_found() {
-    let (store, tenant) = (MemoryStore::new(Arc::new(|_, _, _| {})).unwrap(), tenant());
+    let (store, tenant) = (MemoryStore::new(Arc::new(|_, _| {})).unwrap(), tenant());
     put_endpoint(&*store, tenant, true).await;
     // There are more deliveries than one read examines.
     for place in 0..20_000 {

@@ -17,7 +17,7 @@ use porchlight_store::engine::{Durability, Space};
 use crate::fixtures::{T0, batch, fresh, new_session, session_id, start, tenant};
 
 fn on(engine: &MemoryEngine) -> Arc<MemoryStore> {
-    MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap()
+    MemoryStore::on(engine.clone(), Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap()
 }
 
 /// Appends this number of batches to a session. The engine applies none until the committer has been
@@ -100,7 +100,7 @@ async fn a_failed_write_is_fatal_and_reported_once() {
     let hook = Arc::clone(&reasons);
     let store = MemoryStore::on(
         engine.clone(),
-        Arc::new(|_, _, _| {}),
+        Arc::new(|_, _| {}),
         Arc::new(move |reason: &str| hook.lock().unwrap().push(reason.to_owned())),
     )
     .unwrap();
@@ -134,7 +134,7 @@ async fn a_panic_in_an_operation_is_fatal() {
     let hook = Arc::clone(&reports);
     let store = MemoryStore::on(
         MemoryEngine::new(),
-        Arc::new(|_, _, _| {}),
+        Arc::new(|_, _| {}),
         Arc::new(move |_: &str| {
             hook.fetch_add(1, Ordering::SeqCst);
         }),
@@ -154,7 +154,7 @@ async fn a_store_held_only_by_its_own_hook_ends_with_its_writer() {
     let engine = MemoryEngine::new();
     let held = Arc::new(Mutex::new(None::<Arc<MemoryStore>>));
     let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::sync_channel(1));
-    let on_durable = Arc::new(move |_, _, _| {
+    let on_durable = Arc::new(move |_, _| {
         // Keeps the hook's state alive as long as the writer has the hook.
         drop(hook.lock());
     });
@@ -287,7 +287,7 @@ async fn a_continuous_run_of_groups_is_complete_at_any_length() {
     assert!(engine.tamper(Space::Journal, &marker, |value| value[0] ^= 1));
     let open = MemoryStore::on(
         engine.after_power_loss(),
-        Arc::new(|_, _, _| {}),
+        Arc::new(|_, _| {}),
         Arc::new(|_| {}),
     );
     assert!(open.is_err());

@@ -51,7 +51,7 @@ pub fn options(keyspace: String) -> Option<CqlOptions> {
 pub async fn open(keyspace: String) -> Option<Result<Arc<CqlStore>, CqlOpenError>> {
     let options = options(keyspace)?;
     let role = Role::Serving {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
     Some(CqlStore::open(options, role, Arc::new(SystemClock)).await)

@@ -64,7 +64,7 @@ pub struct Memory(Arc<MemoryStore>);
 
 impl Memory {
     pub fn make() -> Self {
-        Self(MemoryStore::new(Arc::new(|_, _, _| {})).unwrap())
+        Self(MemoryStore::new(Arc::new(|_, _| {})).unwrap())
     }
 }
 
@@ -119,7 +119,7 @@ pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
     let store = EmbeddedStore::open(OpenOptions {
         reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: path.to_path_buf(),
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|reason| eprintln!("fatal: {reason}")),
     })?;
     store.unlock(&secrets()).unwrap();

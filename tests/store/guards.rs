@@ -226,7 +226,7 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
     let store = EmbeddedStore::open(OpenOptions {
         reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: folder.path().to_path_buf(),
-        on_durable: Arc::new(move |id, seq, batch| hook.lock().unwrap().push((id, seq, batch))),
+        on_durable: Arc::new(move |id, entry| hook.lock().unwrap().push((id, entry))),
         on_fatal: Arc::new(|_| {}),
     })
     .unwrap();
@@ -234,13 +234,18 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
     let id = session_id(T0);
     for seq in [0, 1, 1, 3, 2, 0] {
         store.append(id, seq, batch(seq), T0).await.unwrap();
-        let seqs: Vec<u32> = handed.lock().unwrap().iter().map(|taken| taken.1).collect();
+        let seqs: Vec<u32> = handed
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, entry)| entry.seq)
+            .collect();
         assert!(seqs.contains(&seq), "forwarded before it is acknowledged");
     }
     let handed = handed.lock().unwrap();
     let taken: Vec<_> = handed
         .iter()
-        .map(|(_, seq, body)| (*seq, body == &batch(*seq)))
+        .map(|(_, entry)| (entry.seq, entry.batch == batch(entry.seq)))
         .collect();
     assert_eq!(taken, [(0, true), (1, true), (3, true), (2, true)]);
 }

@@ -76,7 +76,7 @@ async fn measure_appends() {
     println!("batch: {} bytes", big_batch(0).as_bytes().len());
     for (writers, total) in [(1, 4_000), (32, 60_000), (256, 120_000)] {
         let each = total / writers;
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (cpu, begun) = (processor_us(), Instant::now());
         appends(store, writers, each).await;
         let cpu = processor_us() - cpu;

@@ -117,7 +117,7 @@ impl Opened {
     fn at(place: &Place) -> Self {
         match place {
             Place::Memory(engine) => Self::Memory(
-                MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap(),
+                MemoryStore::on(engine.clone(), Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap(),
             ),
             Place::Disk(folder) => Self::Disk(open(folder.path()).unwrap()),
         }

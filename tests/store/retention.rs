@@ -86,7 +86,7 @@ async fn whole_session(store: &MemoryStore, tenant: Tenant, batches: u32, at: i6
 
 #[tokio::test]
 async fn a_sweep_removes_old_sessions_completely_and_nothing_else() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let tenant = tenant();
     put_endpoint(&*store, tenant, true).await;
     let young = whole_session(&store, tenant, 3, 2_000).await;
@@ -135,7 +135,7 @@ async fn a_sweep_removes_old_sessions_completely_and_nothing_else() {
 
 #[tokio::test]
 async fn expired_idempotency_keys_are_removed() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let tenant = tenant();
     let keyed = |key: &str, at: i64| NewSession {
         idempotency: Some(Idempotency {
@@ -175,7 +175,7 @@ async fn expired_idempotency_keys_are_removed() {
 
 /// Checks that a sweep keeps a session while the subject has this mark.
 async fn stays_while_marked(subject_of: impl Fn(&SessionStart) -> Subject, mark: Mark) {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let tenant = tenant();
     let frozen = whole_session(&store, tenant, 3, 0).await;
     let old = whole_session(&store, tenant, 3, 1).await;

@@ -54,7 +54,7 @@ fn held_until() -> TimestampMs {
 }
 
 fn store() -> Arc<MemoryStore> {
-    MemoryStore::new(Arc::new(|_, _, _| {})).unwrap()
+    MemoryStore::new(Arc::new(|_, _| {})).unwrap()
 }
 
 /// Writes a row of each kind.

@@ -70,7 +70,7 @@ impl World {
 
     pub(crate) fn with_resolver(resolver: Arc<dyn Resolver>) -> Self {
         let authority = Authority::new();
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let clock = Arc::new(SkewedClock::default());
         // Each test has its own file: with a shared one, a test could read another's half-written
         // file.

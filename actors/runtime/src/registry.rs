@@ -27,9 +27,10 @@ use std::sync::{Arc, Weak};
 use actix_rt::ArbiterHandle;
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
-use porchlight_ports::{Clock, Entropy, Nudge, Ownership, Peers, SessionRow, Store, Wake};
+use porchlight_ports::{
+    Clock, Entropy, JournalEntry, Nudge, Ownership, Peers, SessionRow, Store, Wake,
+};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
@@ -222,7 +223,7 @@ impl Registry {
 
     /// Passes a durable batch to its session's actor. The store calls this on its own thread right
     /// after the commit. Never blocks.
-    pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+    pub fn deliver(&self, session_id: SessionId, entry: JournalEntry) {
         let Some(handle) = self.handle(session_id) else {
             // Either the batch came late and the insight is recomputed, or the session was started
             // on another node a moment ago.
@@ -231,8 +232,8 @@ impl Registry {
         };
         let clock = &self.inner.ports.clock;
         handle.touch(clock.now(), clock.uptime_ms());
-        handle.mark_known(seq);
-        self.send_batch(&handle, seq, batch);
+        handle.mark_known(entry.seq);
+        self.send_batch(&handle, entry);
     }
 
     /// Watches a session from now on. The caller reads the session after this call, and again after

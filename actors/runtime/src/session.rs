@@ -27,8 +27,6 @@ use porchlight_observe::{
 };
 use porchlight_ports::{JournalEntry, Note, Snapshot, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::sample::packed::PackedBatch;
-use porchlight_schema::time::TimestampMs;
 
 use crate::journal::ACTOR_BATCHES;
 
@@ -177,18 +175,13 @@ impl SessionActor {
             self.handle
                 .record_read(page, next_seq, running.is_caught_up);
         }
-        for JournalEntry {
-            seq,
-            batch,
-            received_at,
-        } in page
-        {
+        for entry in page {
             // The step is ignored: the only possible request of the machine here, to continue
             // reading, is already in progress.
-            if self.apply_batch(*seq, batch, *received_at, ctx).is_none() {
+            if self.apply_batch(entry, ctx).is_none() {
                 return;
             }
-            self.handle.mark_known(*seq);
+            self.handle.mark_known(entry.seq);
         }
         match (page.last(), self.running.as_mut()) {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
@@ -201,23 +194,21 @@ impl SessionActor {
         }
     }
 
-    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine
-    /// panicked, in which case the actor stops.
-    fn apply_batch(
-        &mut self,
-        seq: u32,
-        batch: &PackedBatch,
-        received_at: TimestampMs,
-        ctx: &mut Context<Self>,
-    ) -> Option<Step> {
+    /// Passes a batch to the machine. Returns `None` if the machine panicked, in which case the
+    /// actor stops. The events change at the time of receipt that the journal holds, so a restart
+    /// does not change the time.
+    fn apply_batch(&mut self, entry: &JournalEntry, ctx: &mut Context<Self>) -> Option<Step> {
+        let seq = entry.seq;
         let running = self.running.as_mut()?;
         let Running {
             context, machine, ..
         } = &mut **running;
         // A machine that panics is dropped, so that nothing sees it half changed.
-        match catch_unwind(AssertUnwindSafe(|| machine.receive(context, seq, batch))) {
+        match catch_unwind(AssertUnwindSafe(|| {
+            machine.receive(context, seq, &entry.batch)
+        })) {
             Ok(step) => {
-                if running.record_change(received_at) {
+                if running.record_change(entry.received_at) {
                     self.host.on_changed(self.handle.session_id);
                 }
                 Some(step)
@@ -358,7 +349,7 @@ impl Handler<BatchDurable> for SessionActor {
         Self::metrics()
             .wait
             .record(started_at.duration_since(message.queued_at).as_secs_f64());
-        let step = self.apply_batch(message.seq, &message.batch, self.host.now(), ctx);
+        let step = self.apply_batch(&message.entry, ctx);
         let outcome = if step.is_some() {
             Outcome::Ok
         } else {

@@ -80,7 +80,7 @@ fn other_threads_see_space_only_after_the_engine_has_resumed() {
         Arc::clone(&engine) as _,
         0,
         disk,
-        Arc::new(|_, _, _| {}),
+        Arc::new(|_, _| {}),
         on_fatal,
     )
     .unwrap();

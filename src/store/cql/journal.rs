@@ -76,7 +76,7 @@ impl Inner {
         // The session may have ended in the meantime.
         let head = self.caches.journal_heads.get(&session_id).unwrap_or(head);
         self.mark_late(session_id, head, &hash).await?;
-        (self.on_durable)(session_id, seq, entry.batch);
+        (self.on_durable)(session_id, entry);
         Ok(Appended::New)
     }
 

@@ -183,7 +183,7 @@ async fn end(store: &MemoryStore, session_id: SessionId) {
 #[tokio::test]
 async fn a_damaged_session_does_not_hide_others_in_lists() {
     for table in *b"sln" {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let damaged = start(&store, 1).await;
         let good = start(&store, 2).await;
         damage(&store, of_session(table, damaged)).await;
@@ -199,7 +199,7 @@ async fn a_damaged_session_does_not_hide_others_in_lists() {
 
 #[tokio::test]
 async fn damaged_sessions_hide_neither_the_newest_time_nor_their_number() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     end(&store, session_id).await;
     let newest = store.newest_time().await.unwrap();
@@ -214,7 +214,7 @@ async fn damaged_sessions_hide_neither_the_newest_time_nor_their_number() {
 #[tokio::test]
 async fn a_damaged_organization_hides_no_other() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let organizations = [1, 2, 3].map(|number| Organization {
             id: tenant(number).organization_id,
             name: format!("organization-{number}"),
@@ -237,7 +237,7 @@ async fn a_damaged_organization_hides_no_other() {
 #[tokio::test]
 async fn a_sweep_removes_damaged_sessions_too() {
     for table in *b"secnmvpy" {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (damaged, good) = (start(&store, 1).await, start(&store, 2).await);
         end(&store, damaged).await;
         end(&store, good).await;
@@ -254,7 +254,7 @@ async fn a_sweep_removes_damaged_sessions_too() {
 
 #[tokio::test]
 async fn a_damaged_webhook_does_not_affect_other_tenants() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     for number in [1, 2] {
         create_endpoint(&store, number).await;
     }
@@ -294,7 +294,7 @@ async fn commit(store: &MemoryStore, session_id: SessionId, insight: StoredInsig
 
 #[tokio::test]
 async fn a_damaged_insight_is_replaced() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     end(&store, session_id).await;
     let insight = |revision| failed_insight(revision, 0);
@@ -310,7 +310,7 @@ async fn a_damaged_insight_is_replaced() {
 #[tokio::test]
 async fn a_damaged_insight_hides_no_other_outcome() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (damaged, good) = (start(&store, 1).await, start(&store, 2).await);
         for session_id in [damaged, good] {
             end(&store, session_id).await;
@@ -326,7 +326,7 @@ async fn a_damaged_insight_hides_no_other_outcome() {
 
 #[tokio::test]
 async fn a_session_that_failed_is_scored_again_without_its_damaged_batch() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     for seq in 0..2 {
         let batch = BatchBuilder::default().pack();

@@ -64,7 +64,7 @@ fn a_store_opened_on_a_full_disk_reads_and_accepts_writes_once_there_is_space() 
     let options = OpenOptions {
         path: path.clone(),
         reserve_bytes: 1 << 30,
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|reason| panic!("{reason}")),
     };
     let store = EmbeddedStore::open_on_disk(options, disk).unwrap();

@@ -109,7 +109,7 @@ mod tests {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().max_blocking_threads(1).build();
         runtime.unwrap().block_on(async {
-            let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+            let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
             // The only blocking thread is occupied, so the read must wait for it.
             let (release, held) = mpsc::sync_channel::<()>(1);
             let occupied = tokio::task::spawn_blocking(move || held.recv().is_err());

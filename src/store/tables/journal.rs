@@ -191,7 +191,12 @@ pub(crate) fn append(
         to_score::mark(txn, session_id);
     }
     txn.put(Space::Journal, key, payload(batch, received_at));
-    txn.on_durable(session_id, seq, batch.clone());
+    let entry = JournalEntry {
+        seq,
+        received_at,
+        batch: batch.clone(),
+    };
+    txn.on_durable(session_id, entry);
     txn.journal_heads.set(session_id, next);
     Ok(Appended::New)
 }

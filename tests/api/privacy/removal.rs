@@ -209,9 +209,9 @@ async fn losing_server() -> (Server, Arc<OwnsUntilGone>) {
     let (clock, ownership): (Arc<TestClock>, Arc<OwnsUntilGone>) = Default::default();
     let receiver: Arc<OnceLock<porchlight_actors::service::Service>> = Arc::default();
     let on_durable = Arc::clone(&receiver);
-    let store = MemoryStore::new(Arc::new(move |session_id, seq, batch| {
+    let store = MemoryStore::new(Arc::new(move |session_id, entry| {
         if let Some(service) = on_durable.get() {
-            service.deliver(session_id, seq, batch);
+            service.deliver(session_id, entry);
         }
     }));
     let store = store.unwrap();

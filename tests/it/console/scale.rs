@@ -215,7 +215,7 @@ fn create(path: &Path) -> Arc<EmbeddedStore> {
     let store = EmbeddedStore::open(OpenOptions {
         reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: path.to_path_buf(),
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|reason| panic!("{reason}")),
     });
     let store = store.unwrap();

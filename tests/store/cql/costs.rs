@@ -63,7 +63,7 @@ async fn node_by(
     let owner = Owner::default();
     owner.acts_in(generation);
     let role = Role::Node {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
         ownership: Arc::new(owner),
     };
@@ -402,7 +402,7 @@ async fn a_batch_in_doubt_never_displaces_an_acknowledged_one() {
     options.replication_factor = 1;
     options.ingest_within = Duration::from_millis(500);
     let role = Role::Serving {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
     let store = CqlStore::open(options, role, Arc::new(SystemClock)).await;

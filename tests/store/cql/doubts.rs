@@ -21,7 +21,7 @@ async fn an_end_in_doubt_is_decided_once() {
     options.nodes.clone_from(&server.nodes);
     options.replication_factor = 1;
     let role = Role::Serving {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
     let store = CqlStore::open(options, role, Arc::new(SystemClock)).await;

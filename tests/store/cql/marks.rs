@@ -36,7 +36,7 @@ impl Clock for LongRunning {
 /// Opens the store as the only process, with this clock.
 pub async fn serve<C: Clock + 'static>(keyspace: &str, clock: &Arc<C>) -> Option<Arc<CqlStore>> {
     let role = Role::Serving {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
     let options = options(keyspace.to_owned())?;

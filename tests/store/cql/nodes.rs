@@ -45,7 +45,7 @@ impl Ownership for Owner {
 async fn node(keyspace: &str) -> Option<(Arc<CqlStore>, Arc<Owner>)> {
     let owner = Arc::new(Owner::default());
     let role = Role::Node {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
         ownership: Arc::clone(&owner) as _,
     };

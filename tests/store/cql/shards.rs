@@ -34,7 +34,7 @@ impl Clock for ShiftedClock {
 /// Opens the store as the only process, which owns all shards.
 async fn serve(keyspace: &str, differs_ms: i64) -> Option<Arc<CqlStore>> {
     let role = Role::Serving {
-        on_durable: Arc::new(|_, _, _| {}),
+        on_durable: Arc::new(|_, _| {}),
         on_fatal: Arc::new(|_| {}),
     };
     let clock = Arc::new(ShiftedClock(differs_ms));

@@ -347,7 +347,7 @@ mod tests {
             organization_id: OrganizationId::new(at, 7),
             env: Env::Production,
         };
-        let memory = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let memory = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let key = KeyRecord {
             id: KeyId::new(at, 8),
             tenant,

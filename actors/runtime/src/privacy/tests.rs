@@ -12,7 +12,7 @@ use super::*;
 use crate::rounds::ROUNDS_MAX;
 
 fn store() -> Arc<MemoryStore> {
-    MemoryStore::new(Arc::new(|_, _, _| {})).unwrap()
+    MemoryStore::new(Arc::new(|_, _| {})).unwrap()
 }
 
 fn tenant(number: u128) -> Tenant {
@@ -132,7 +132,7 @@ fn damage(engine: &MemoryEngine, key: &[u8]) {
 #[tokio::test(start_paused = true)]
 async fn a_damaged_mark_concerns_only_its_subject() {
     let engine = MemoryEngine::new();
-    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap();
     let (node, other) = (Marks::default(), Marks::default());
     for number in [1, 2] {
         restrict(&node, &store, tenant(number)).await;
@@ -182,7 +182,7 @@ async fn a_release_keeps_the_protection_of_a_later_release() {
 #[tokio::test(start_paused = true)]
 async fn nodes_learn_of_changes_although_the_count_or_the_list_is_damaged() {
     let engine = MemoryEngine::new();
-    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap();
+    let store = MemoryStore::on(engine.clone(), Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap();
     let (node, other) = (Marks::default(), Marks::default());
     for number in 1..4 {
         restrict(&node, &store, tenant(number)).await;

@@ -9,12 +9,10 @@ use porchlight_core::session::idle::PASSIVATE_AFTER_MS;
 use porchlight_core::supervision::Verdict;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
-use porchlight_ports::{Note, PeerError, Store};
+use porchlight_ports::{JournalEntry, Note, PeerError, Store};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::SESSION_MAILBOX_MAX;
-use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::Tenant;
-use porchlight_schema::time::TimestampMs;
 
 use super::{Inner, Registry};
 use crate::session::{
@@ -57,9 +55,9 @@ impl From<AskError> for PeerError {
 }
 
 impl Registry {
-    pub(super) fn send_batch(&self, handle: &Arc<SessionHandle>, seq: u32, batch: PackedBatch) {
+    pub(super) fn send_batch(&self, handle: &Arc<SessionHandle>, entry: JournalEntry) {
         let mut slot = handle.slot();
-        slot.notified.insert(seq);
+        slot.notified.insert(entry.seq);
         if slot.is_restarting {
             return;
         }
@@ -85,8 +83,7 @@ impl Registry {
         send::send_batch(
             &actor,
             BatchDurable {
-                seq,
-                batch,
+                entry,
                 queued_at: std::time::Instant::now(),
             },
         );
@@ -245,10 +242,6 @@ impl Registry {
 impl Host for Inner {
     fn store(&self) -> &Arc<dyn Store> {
         &self.ports.store
-    }
-
-    fn now(&self) -> TimestampMs {
-        self.ports.clock.now()
     }
 
     fn is_live(&self, session_id: SessionId) -> bool {

@@ -371,7 +371,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_erasure_removes_its_facts_from_a_place_that_a_score_has_read_before() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let row_locks = Arc::new(RowLocks::default());
         let erased = SessionStart {
             external_rider_id: "erased".to_owned(),
@@ -399,7 +399,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_erasure_removes_rows_that_it_cannot_decode() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (erased, row_locks) = (start(), RowLocks::default());
         for key in [place_row(&erased), trace_row(erased.tenant, 7)] {
             put(&store, key, LATER.to_vec()).await;
@@ -411,7 +411,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_score_keeps_a_place_that_it_cannot_decode() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (start, facts) = (
             start(),
             PlaceFacts {

@@ -84,7 +84,7 @@ fn a_session_whose_score_panics_gets_a_failed_insight() {
     const ATTEMPTS_MAX: u32 = 100;
     System::new().block_on(async {
         tokio::time::pause();
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let session_id = started(&store).await;
         end(&store, session_id).await;
         let pool = ScoringPool::start(

@@ -7,7 +7,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_core::session::SessionMachine;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::{LiveOutcome, PeerMetrics};
-use porchlight_ports::{LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
+use porchlight_ports::{JournalEntry, LiveAnswer, PeerError, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
@@ -29,7 +29,14 @@ impl Service {
         let is_ours = self.registry().acts_for(session_id);
         if is_ours {
             self.store().learn_forwarded(session_id, seq);
-            self.registry().deliver(session_id, seq, batch);
+            // The message does not contain the time at which the other node received the batch.
+            let received_at = self.now();
+            let entry = JournalEntry {
+                seq,
+                received_at,
+                batch,
+            };
+            self.registry().deliver(session_id, entry);
         }
         is_ours
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::{BatchOutcome, Metrics};
-use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
+use porchlight_ports::{Appended, JournalEntry, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::{SessionEnd, Tenant};
@@ -305,12 +305,13 @@ impl Service {
 
     /// Passes a durable batch to the node that acts for the session, this one or another. The store
     /// calls this right after the commit, on its own thread. Never waits.
-    pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
+    pub fn deliver(&self, session_id: SessionId, entry: JournalEntry) {
         let registry = self.registry();
         if registry.acts_for(session_id) {
-            registry.deliver(session_id, seq, batch);
+            registry.deliver(session_id, entry);
         } else {
-            registry.ports().peers.forward(session_id, seq, batch);
+            let peers = &registry.ports().peers;
+            peers.forward(session_id, entry.seq, entry.batch);
         }
     }
 }

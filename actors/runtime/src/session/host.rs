@@ -6,7 +6,6 @@ use porchlight_observe::StopReason;
 use porchlight_ports::Store;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
-use porchlight_schema::time::TimestampMs;
 
 use super::{PassivatedState, SessionHandle};
 
@@ -17,9 +16,6 @@ use super::{PassivatedState, SessionHandle};
 pub(crate) trait Host: Send + Sync {
     /// Returns the store with the session's journal, notes and snapshots.
     fn store(&self) -> &Arc<dyn Store>;
-
-    /// Returns the wall-clock time.
-    fn now(&self) -> TimestampMs;
 
     /// Returns whether the registry holds the session as one in progress.
     fn is_live(&self, session_id: SessionId) -> bool;

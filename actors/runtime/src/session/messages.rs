@@ -4,16 +4,15 @@ use std::time::Instant;
 
 use actix::prelude::*;
 use porchlight_observe::StopReason;
+use porchlight_ports::JournalEntry;
 use porchlight_schema::event::Event;
-use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
 /// A durable batch for the actor.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct BatchDurable {
-    pub(crate) seq: u32,
-    pub(crate) batch: PackedBatch,
+    pub(crate) entry: JournalEntry,
     pub(crate) queued_at: Instant,
 }
 

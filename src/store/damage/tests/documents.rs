@@ -30,7 +30,7 @@ async fn write(store: &MemoryStore, collection: Collection, key: &[u8], data: &[
 
 #[tokio::test]
 async fn a_damaged_document_is_listed_as_empty_and_can_be_removed() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let open = Collection::of_service(DocumentKind::OpenPrivacyRequest);
     for (key, data) in [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")] {
         write(&store, open, key, data).await;
@@ -64,7 +64,7 @@ async fn a_damaged_document_is_listed_as_empty_and_can_be_removed() {
 #[tokio::test]
 async fn a_damaged_mark_keeps_its_session_and_no_other() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (marked, other) = (start(&store, 1).await, start(&store, 2).await);
         for session_id in [marked, other] {
             end(&store, session_id).await;
@@ -95,7 +95,7 @@ async fn a_damaged_mark_keeps_its_session_and_no_other() {
 #[tokio::test]
 async fn a_session_with_a_damaged_start_stays_while_any_session_is_held() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let (held, damaged, good) = (
             start(&store, 1).await,
             start(&store, 2).await,

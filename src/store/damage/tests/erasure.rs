@@ -8,7 +8,7 @@ use super::*;
 #[tokio::test]
 async fn a_damaged_recorder_hides_no_other() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let id = |number| RecorderId::new(T0, number);
         for number in 0..5 {
             let created = store.create_recorder(id(number), vec![1], T0);
@@ -48,7 +48,7 @@ async fn start_and_erase(store: &MemoryStore, key: &str, number: u128) {
 #[tokio::test]
 async fn a_damaged_idempotency_key_keeps_no_other() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         for (number, key) in ["a", "b", "c"].into_iter().enumerate() {
             start_and_erase(&store, key, number as u128).await;
         }
@@ -73,7 +73,7 @@ async fn a_damaged_idempotency_key_keeps_no_other() {
 
 #[tokio::test]
 async fn damaged_rows_stop_no_sweep_of_idempotency_keys_or_outboxes() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     start_and_erase(&store, "a", 1).await;
     start_and_erase(&store, "b", 2).await;
     assert_eq!(break_rows(&store, vec![b'I']), 2);
@@ -89,7 +89,7 @@ async fn damaged_rows_stop_no_sweep_of_idempotency_keys_or_outboxes() {
 #[tokio::test]
 async fn rows_of_a_session_are_counted_although_they_are_damaged() {
     for way in [Way::Payload, Way::Checksum, Way::Later] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let session_id = start(&store, 1).await;
         end(&store, session_id).await;
         assert!(commit(&store, session_id, failed_insight(1, 0)).await);

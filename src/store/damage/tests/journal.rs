@@ -20,7 +20,7 @@ async fn append(store: &MemoryStore, session_id: SessionId, seq: u32) -> Appende
 
 /// Returns a store with a session of which the batches 0 and 2 are acknowledged.
 async fn store_with_gap() -> (Arc<MemoryStore>, SessionId) {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     for seq in [0, 2] {
         assert_eq!(append(&store, session_id, seq).await, Appended::New);
@@ -32,7 +32,7 @@ async fn store_with_gap() -> (Arc<MemoryStore>, SessionId) {
 async fn reopened(store: Arc<MemoryStore>) -> Arc<MemoryStore> {
     store.close().await;
     let engine = MemoryEngine::clone(&store.engine);
-    MemoryStore::on(engine, Arc::new(|_, _, _| {}), Arc::new(|_| {})).unwrap()
+    MemoryStore::on(engine, Arc::new(|_, _| {}), Arc::new(|_| {})).unwrap()
 }
 
 /// Returns the acknowledged numbers that an app reads of a session whose batch 1 is missing.

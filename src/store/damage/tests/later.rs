@@ -25,7 +25,7 @@ async fn put_batch(store: &MemoryStore, session_id: SessionId, payload: Vec<u8>)
 
 #[tokio::test]
 async fn a_batch_of_a_later_release_stays_until_it_can_be_read() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     let batch = BatchBuilder::default().pack();
     store.append(session_id, 0, batch, T0).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_batch_of_a_later_release_stays_until_it_can_be_read() {
 
 #[tokio::test]
 async fn an_insight_of_a_later_release_is_not_replaced() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     end(&store, session_id).await;
     assert!(commit(&store, session_id, failed_insight(1, 0)).await);
@@ -66,7 +66,7 @@ async fn an_insight_of_a_later_release_is_not_replaced() {
 
 #[tokio::test]
 async fn a_session_of_a_later_release_is_not_missing_in_lists() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let session_id = start(&store, 1).await;
     assert_eq!(write_later(&store, of_session(b's', session_id)).await, 1);
     let filter = SessionFilter::default();

@@ -62,7 +62,7 @@ async fn queue_in_all_indexes(store: &MemoryStore, endpoint_id: EndpointId) {
 async fn damaged_rows_of_an_outbox_stop_neither_it_nor_the_others() {
     let tables = b"quzbo".iter().copied();
     for (table, way) in tables.flat_map(|table| WAYS.map(|way| (table, way))) {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let damaged = create_endpoint(&store, 1).await;
         create_endpoint(&store, 2).await;
         queue_in_all_indexes(&store, damaged).await;
@@ -113,7 +113,7 @@ async fn with_damaged_rows(test: impl AsyncFn(&MemoryStore, EndpointId, &str)) {
                 // No row of a later release is quarantined.
                 continue;
             }
-            let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+            let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
             let endpoint_id = create_endpoint(&store, 1).await;
             queue_in_all_indexes(&store, endpoint_id).await;
             let rows = damage_in(way, &store, of_endpoint(table, endpoint_id)).await;
@@ -165,7 +165,7 @@ async fn a_message_with_a_damaged_row_is_listed_and_ends() {
 #[tokio::test]
 async fn a_retry_with_a_damaged_row_is_work_of_its_time() {
     for way in WAYS {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let endpoint_id = create_endpoint(&store, 1).await;
         let lane = start(&store, 1).await;
         let read = store.lane(tenant(1), endpoint_id, lane, None).await;
@@ -196,7 +196,7 @@ async fn the_result_of_an_attempt_replaces_a_damaged_delivery() {
         (Way::Checksum, false),
         (Way::Checksum, true),
     ] {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let endpoint_id = create_endpoint(&store, 1).await;
         let session_id = start(&store, 1).await;
         let lane = store.lane(tenant(1), endpoint_id, session_id, None).await;
@@ -238,7 +238,7 @@ async fn the_result_of_an_attempt_replaces_a_damaged_delivery() {
 
 #[tokio::test]
 async fn a_quarantined_message_fails_and_the_next_one_follows() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let endpoint_id = create_endpoint(&store, 1).await;
     let session_id = start(&store, 1).await;
     break_rows(&store, of_session(b'm', session_id));
@@ -273,7 +273,7 @@ async fn a_quarantined_message_fails_and_the_next_one_follows() {
 #[tokio::test]
 async fn a_damaged_message_hides_no_other_delivery_of_its_session() {
     for way in WAYS {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         create_endpoint(&store, 1).await;
         let session_id = start(&store, 1).await;
         end(&store, session_id).await;
@@ -295,7 +295,7 @@ async fn a_damaged_message_hides_no_other_delivery_of_its_session() {
 #[tokio::test]
 async fn a_damaged_delivery_hides_no_other_of_its_tenant() {
     for way in WAYS {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         create_endpoint(&store, 1).await;
         start(&store, 1).await;
         assert_eq!(damage_in(way, &store, vec![b'D']).await, 1);

@@ -12,7 +12,7 @@ use crate::scoring::tests::{FixedClock, T0, end, start, started};
 
 #[tokio::test]
 async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_abandoned() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let id = started(&store).await;
     end(&store, id).await;
     let row_locks = RowLocks::default();
@@ -36,7 +36,7 @@ async fn a_session_that_is_being_erased_is_scored_only_after_its_erasure_was_aba
 
 #[tokio::test]
 async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
-    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
     let id = started(&store).await;
     let append = async |seq| {
         let batch = BatchBuilder::default().pack();

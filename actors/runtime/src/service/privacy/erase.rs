@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_erasure_does_not_end_while_a_recorder_of_its_tenant_cannot_be_read() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let store = MemoryStore::new(Arc::new(|_, _| {})).unwrap();
         let create = async |number, recorder: &Value| {
             let data = serde_json::to_vec(recorder).unwrap();
             let id = RecorderId::new(T0, number);
