@@ -1,9 +1,17 @@
 //! Tests insights over HTTP: their shape, their tags, and the evidence.
 
+use std::sync::Arc;
+
+use porchlight_core::shares::ShareLimits;
+use porchlight_ports::SingleNode;
 use reqwest::Method;
 
 use crate::answer::Answer;
-use crate::server::{Server, batch, insights, telemetry};
+use crate::events::send;
+use crate::server::{
+    Server, ServiceParts, TestClock, batch, config, insights, service_of, service_with_commits,
+    telemetry,
+};
 
 #[actix::test]
 async fn an_insight_exists_from_the_start_and_is_ready_after_the_end() {
@@ -136,6 +144,41 @@ async fn head_returns_the_response_of_get_without_a_body() {
         for name in ["content-type", "content-length", "etag", "cache-control"] {
             assert_eq!(head.header(name), get.header(name), "{path}: {name}");
         }
+    }
+    server.stop().await;
+}
+
+/// Each commit takes a minute. A process that is killed and started again reports the time at which
+/// the events changed as the first process did.
+#[actix::test]
+async fn the_time_of_a_change_survives_a_restart() {
+    let clock: Arc<TestClock> = Arc::default();
+    let slow = Arc::clone(&clock);
+    let shares = ShareLimits::default();
+    let (service, store, arbiters) =
+        service_with_commits(Arc::clone(&clock), shares, move || slow.advance_min(1));
+    let server = Server::serve(service, store, Arc::clone(&clock), arbiters, config()).await;
+    let session = server.start_session().await;
+    let id = session.id.parse().unwrap();
+    server.service.live(id).await.unwrap();
+    send(&server, &session, 0..20).await;
+    let before = server.service.live(id).await.unwrap();
+    assert!(!before.events.is_empty());
+
+    let alone = Arc::new(SingleNode { generation: 2 });
+    let parts = ServiceParts {
+        store: Arc::clone(&server.store) as _,
+        ownership: Arc::clone(&alone) as _,
+        peers: alone,
+        wake: Arc::new(|_, _| {}),
+    };
+    let (restarted, others) = service_of(parts, clock, shares);
+    restarted.recover().await.unwrap();
+    let after = restarted.live(id).await.unwrap();
+    assert_eq!(after.events, before.events);
+    assert_eq!(after.changed_at, before.changed_at);
+    for arbiter in others {
+        arbiter.stop();
     }
     server.stop().await;
 }

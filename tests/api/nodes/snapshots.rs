@@ -61,8 +61,8 @@ async fn the_events_of_a_session_stay_although_its_snapshot_cannot_be_read() {
         nodes.store.put_snapshot(id, unreadable).await.unwrap();
         let now = read().await;
         assert_eq!(now.json["events"], before.json["events"]);
-        // The actor takes the time at which a batch reaches it, some milliseconds after the receipt
-        // that the journal stores.
+        // The edge forwards its batches without the time of receipt that the journal stores, so the
+        // owner takes the time of arrival, some milliseconds later.
         let earlier_ms = updated_at(&before).since_ms(updated_at(&now));
         assert!((0..1_000).contains(&earlier_ms), "{earlier_ms} ms");
         assert_eq!(now.header("age"), "0", "the answer is complete: {now:?}");
