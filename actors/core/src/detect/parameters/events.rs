@@ -228,4 +228,21 @@ crate::parameters::table! {
         /// 0.5.
         START_ERROR_MPS: f32 = 0.3;
     }
+
+    /// Vehicles that shake the phone less than a run.
+    pub(in crate::detect) mod soft {
+        /// The spread of acceleration that every run exceeds, m/s². Whoever runs leaves the ground at
+        /// each step, so that the acceleration swings between 0 and 2 g; an arm or a bag takes half
+        /// of it. Walks are slower.
+        SOFT_STD_MPS2: f32 = 3.0;
+        /// The number of consecutive seconds above [`SOFT_STD_MPS2`] that may be a run.
+        SOFT_STRONG_SEC_MIN: u8 = 2;
+        /// The time for which the receiver's speed must be that of a run.
+        SOFT_MS_MIN: u32 = 3_000;
+        /// The time for which the way must show that speed on a phone that reports none, because its
+        /// places wander.
+        SOFT_BY_WAY_MS_MIN: u32 = 5_000;
+        /// The longest time for which a fix at that speed counts.
+        SOFT_HOLDS_MS_MAX: u32 = 8_000;
+    }
 }
