@@ -65,8 +65,8 @@ crate::parameters::table! {
         /// is still next to the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
         /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with
-        /// the 3 m by which the errors of positions within one minute differ.
-        GATE_NEAR_VEHICLE_M: f32 = 8.5;
+        /// the 4 m by which the errors of positions within one minute differ.
+        GATE_NEAR_VEHICLE_M: f32 = 11.0;
         /// The log-odds of a pause next to the vehicle, where the courier takes the parcel. Only a
         /// door's pressure or a known gate can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
