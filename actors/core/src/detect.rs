@@ -22,10 +22,12 @@ mod run;
 mod shaken;
 mod short_queue;
 mod slope;
+mod soft;
 mod start;
 mod sway;
 mod tally;
 mod track;
+mod vehicle_signs;
 
 use porchlight_schema::event::Confidence;
 use serde::{Deserialize, Serialize};

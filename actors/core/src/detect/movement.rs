@@ -21,11 +21,10 @@ use super::parameters::runs::{
 };
 use super::position::{Leg, PositionTrack};
 use super::rolling::Rolling;
-use super::shaken::Shaken;
 use super::short_queue::ShortQueue;
 use super::slope;
-use super::start::VehicleStart;
 use super::track::Arbiter;
+use super::vehicle_signs::VehicleSigns;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
@@ -40,8 +39,7 @@ const WAITING: usize = DELAY_MIN + DELAY_MAX + 1;
 pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
-    shaken: Shaken,
-    start: VehicleStart,
+    vehicle_signs: VehicleSigns,
     rolling: Rolling,
     /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
     /// seconds.
@@ -126,18 +124,18 @@ impl Detector for MovementDetector {
         if window.motion.is_some() {
             self.correct_second_before(&gait);
         }
-        if frame.has_fix
-            && let Some(leg) = self.position.observe(window, self.has_body)
-        {
-            self.apply_leg(&leg);
+        let leg = if frame.has_fix {
+            self.position.observe(window, self.has_body)
+        } else {
+            None
+        };
+        if let Some(leg) = &leg {
+            self.apply_leg(leg);
         }
         if window.motion.is_some() {
             self.fill_body_gap();
         }
-        if let Some(since_ms) = self.shaken.observe(window) {
-            self.remove_gait(since_ms);
-        }
-        if let Some(since_ms) = self.start.observe(window) {
+        if let Some(since_ms) = self.vehicle_signs.observe(window, leg.as_ref()) {
             self.remove_gait(since_ms);
         }
         let delay = self.delay(window.t_ms);
@@ -168,8 +166,7 @@ impl Detector for MovementDetector {
         // The evidence from before a silence does not apply to the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
-        self.shaken = Shaken::default();
-        self.start = VehicleStart::default();
+        self.vehicle_signs = VehicleSigns::default();
         self.rolling = Rolling::default();
     }
 }
@@ -204,7 +201,7 @@ impl MovementDetector {
                 DELAY_MIN + 2 * seconds(self.position.usual_interval_ms())
             };
             // A start is known once the vehicle is fast enough.
-            let by_start = DELAY_MIN + self.start.possible_sec(newest_ms);
+            let by_start = DELAY_MIN + self.vehicle_signs.possible_sec(newest_ms);
             by_height.max(by_position).max(by_start).min(DELAY_MAX)
         }
     }

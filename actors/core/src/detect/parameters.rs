@@ -6,7 +6,7 @@ mod paths;
 mod signals;
 
 pub(super) use decoding::{changes, evidence, runs};
-pub(super) use events::{gate, gps, start};
+pub(super) use events::{gate, gps, soft, start};
 pub(super) use paths::{backtracking, confidence};
 pub(super) use signals::{gait, gps_quality, height, position};
 

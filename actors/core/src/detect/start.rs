@@ -14,8 +14,8 @@ use crate::window::{Fix, WINDOW_MS, Window};
 pub(super) struct VehicleStart {
     /// The newest fix at a standstill. `None` if the speed since then is not that of a start.
     stood_ms: Option<u32>,
-    /// The speed of the newest fix, m/s.
-    newest_mps: f32,
+    /// The speed of the newest fix, m/s. `None` before the first one.
+    newest_mps: Option<f32>,
 }
 
 impl VehicleStart {
@@ -32,13 +32,15 @@ impl VehicleStart {
     fn observe_fix(&mut self, fix: &Fix) -> Option<u32> {
         let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
         let speed_mps = fix.speed_mps.filter(|_| is_good);
-        let before_mps = self.newest_mps;
-        self.newest_mps = speed_mps.unwrap_or(0.0);
+        let before_mps = self.newest_mps.replace(speed_mps.unwrap_or(0.0));
         let speed_mps = speed_mps?;
-        if speed_mps <= ROLLING_MPS {
+        // The recording of a session often begins with the start of the vehicle.
+        let may_start = before_mps.is_none() && speed_mps < DRIVE_SPEED_MPS;
+        if speed_mps <= ROLLING_MPS || may_start {
             self.stood_ms = Some(fix.t_ms);
             return None;
         }
+        let before_mps = before_mps.unwrap_or(0.0);
         let stood_ms = self.stood_ms?;
         let since_ms = fix.t_ms.saturating_sub(stood_ms);
         // The start may be as late as the fix after the last one at a standstill.
@@ -57,7 +59,7 @@ impl VehicleStart {
     pub(super) fn possible_sec(&self, now_ms: u32) -> usize {
         let since_ms = self
             .stood_ms
-            .filter(|_| self.newest_mps > ROLLING_MPS)
+            .filter(|_| self.newest_mps.is_some_and(|mps| mps > ROLLING_MPS))
             .map(|stood_ms| now_ms.saturating_sub(stood_ms));
         since_ms
             .filter(|&since_ms| since_ms <= START_MS_MAX)

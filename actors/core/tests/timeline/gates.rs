@@ -117,6 +117,38 @@ fn fetching_the_parcel_behind_a_long_van_is_not_a_gate() {
     assert!(of_type(&events, EventType::Gate).is_empty(), "{events:?}");
 }
 
+/// The courier walks nine seconds round the open door of a van to its side door, 6.5 m from the
+/// driver's seat, and fetches the parcel there. The error of the position changes by 4 m meanwhile.
+#[test]
+fn fetching_the_parcel_while_the_position_drifts_is_not_a_gate() {
+    let east = Act::Walk { heading_deg: 90.0 };
+    let south = Act::Walk { heading_deg: 180.0 };
+    let drive = Act::Drive {
+        mps: 8.0,
+        climb_mps: 0.0,
+    };
+    let script = [
+        (drive, 60),
+        (Act::Stay, 12),
+        (NORTH, 2),
+        (east, 5),
+        (south, 2),
+        (Act::Stay, 15),
+        (NORTH, 30),
+        (Act::Stay, 30),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Location(fix)) = owned {
+            let share = (f64::from(fix.t_ms) / 1_000.0 - 72.0).clamp(0.0, 8.0) / 8.0;
+            // A degree of longitude has 68.5 km here.
+            fix.lng += share * 4.0 / 68_500.0;
+        }
+    }
+    let events = events_of(&context_at(489.0, 40.0), &all, 60);
+    assert!(of_type(&events, EventType::Gate).is_empty(), "{events:?}");
+}
+
 /// Nobody is at home on the second floor. The courier walks down and out, waits in the street, is
 /// called back, and rings at the main door again. Both waits at the main door are gates.
 #[test]

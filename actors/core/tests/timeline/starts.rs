@@ -26,6 +26,7 @@ fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
         let since = since.min().filter(|&since| since < START_SEC)?;
         Some(Pedals {
             reported_mps: Some(speed_mps(since)),
+            swing_mps2: PEDALS_MPS2,
         })
     })
 }
@@ -34,7 +35,11 @@ fn events(script: &[(Act, u32)], starts: &[u32], seed: u64) -> Vec<Event> {
 struct Pedals {
     /// The speed that the receiver reports instead of the script's.
     reported_mps: Option<f32>,
+    swing_mps2: f32,
 }
+
+/// The swing by pedals, m/s².
+const PEDALS_MPS2: f32 = 1.8;
 
 /// Returns the events of a ride with a phone in a pocket, which pedals swing at 1.5 Hz in the
 /// seconds that `pedals_in` returns.
@@ -68,7 +73,7 @@ fn pedalled(
             } => {
                 for (place, z) in z.iter_mut().enumerate() {
                     let t = *t_ms as f32 / 1_000.0 + place as f32 / IMU_HZ as f32;
-                    *z += 1.8 * (std::f32::consts::TAU * 1.5 * t).sin();
+                    *z += pedals.swing_mps2 * (std::f32::consts::TAU * 1.5 * t).sin();
                 }
             }
             Owned::Plain(_) => {}
@@ -88,7 +93,10 @@ fn a_bicycle_that_slows_down_in_a_bend_is_one_drive() {
     for seed in 1..6 {
         let script = [(RIDE, 60), (BEND, 8), (RIDE, 60)];
         let events = pedalled(&script, seed, |second| {
-            let pedals = Pedals { reported_mps: None };
+            let pedals = Pedals {
+                reported_mps: None,
+                swing_mps2: PEDALS_MPS2,
+            };
             (58..70).contains(&second).then_some(pedals)
         });
         let drives = of_type(&events, EventType::Driving);
@@ -145,5 +153,45 @@ fn a_short_walk_to_a_bicycle_is_found() {
         let events = events(&script, &[104], seed);
         assert_eq!(of_type(&events, EventType::Walking).len(), 2, "{events:?}");
         assert_eq!(of_type(&events, EventType::Driving).len(), 2, "{events:?}");
+    }
+}
+
+/// Returns the events of a courier who moves 3.3 m/s for a minute after a stay, while the phone
+/// swings by `swing_mps2` as in steps, and then stays. The phone has no step counter.
+fn moves_as_fast_as_a_run(swing_mps2: f32, seed: u64) -> Vec<Event> {
+    const MOVE: Act = Act::Drive {
+        mps: 3.3,
+        climb_mps: 0.0,
+    };
+    let script = [(Act::Stay, 20), (MOVE, 60), (Act::Stay, 20)];
+    pedalled(&script, seed, |second| {
+        let swing = Pedals {
+            reported_mps: None,
+            swing_mps2,
+        };
+        (20..80).contains(&second).then_some(swing)
+    })
+}
+
+/// A loaded cargo bicycle moves at the speed of a run and shakes the phone at the pace of steps,
+/// but less than any run does.
+#[test]
+fn a_bicycle_as_fast_as_a_run_that_shakes_the_phone_softly_is_a_drive() {
+    for seed in 1..6 {
+        let events = moves_as_fast_as_a_run(PEDALS_MPS2, seed);
+        assert_eq!(of_type(&events, EventType::Driving).len(), 1, "{events:?}");
+        let walks = of_type(&events, EventType::Walking);
+        assert!(walks.is_empty(), "{events:?}");
+    }
+}
+
+/// A courier who runs leaves the ground at each step, which swings the phone much more.
+#[test]
+fn a_run_is_not_a_drive() {
+    for seed in 1..6 {
+        let events = moves_as_fast_as_a_run(9.0, seed);
+        assert_eq!(of_type(&events, EventType::Walking).len(), 1, "{events:?}");
+        let drives = of_type(&events, EventType::Driving);
+        assert!(drives.is_empty(), "{events:?}");
     }
 }

@@ -203,8 +203,9 @@ impl Pause {
             .least_cosine
             .is_some_and(|cosine| cosine < GATE_BACK_COSINE);
         let lies_behind = self.cosine(1.0).is_none_or(|cosine| cosine < 0.0);
-        // The position wanders while the courier waits, and the gyroscope does not.
-        let has_wandered = || self.has_not_turned_round() && !self.is_clearly_behind();
+        // The position wanders while the courier waits, and the gyroscope does not. A right angle
+        // shows neither: a way back that soon leads round a corner has it, too.
+        let has_wandered = || self.has_kept_direction() && !self.is_clearly_behind();
         if led_back && lies_behind && !has_wandered() {
             return true;
         }
@@ -224,12 +225,6 @@ impl Pause {
     fn has_kept_direction(&self) -> bool {
         self.yaw_rad
             .is_some_and(|yaw_rad| libm::cosf(yaw_rad) >= GATE_ON_COSINE)
-    }
-
-    /// Returns whether the gyroscope shows that the walk did not turn round.
-    fn has_not_turned_round(&self) -> bool {
-        self.yaw_rad
-            .is_some_and(|yaw_rad| libm::cosf(yaw_rad) > GATE_BACK_COSINE)
     }
 
     /// Returns whether the gyroscope shows a passage where no position does: the walk led on in the

@@ -65,8 +65,8 @@ crate::parameters::table! {
         /// is still next to the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
         /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with
-        /// the 3 m by which the errors of positions within one minute differ.
-        GATE_NEAR_VEHICLE_M: f32 = 8.5;
+        /// the 4 m by which the errors of positions within one minute differ.
+        GATE_NEAR_VEHICLE_M: f32 = 11.0;
         /// The log-odds of a pause next to the vehicle, where the courier takes the parcel. Only a
         /// door's pressure or a known gate can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
@@ -227,5 +227,22 @@ crate::parameters::table! {
         /// The error of a receiver's speed while it rises, m/s: the claimed error outdoors is 0.1 to
         /// 0.5.
         START_ERROR_MPS: f32 = 0.3;
+    }
+
+    /// Vehicles that shake the phone less than a run.
+    pub(in crate::detect) mod soft {
+        /// The spread of acceleration that every run exceeds, m/s². Whoever runs leaves the ground at
+        /// each step, so that the acceleration swings between 0 and 2 g; an arm or a bag takes half
+        /// of it. Walks are slower.
+        SOFT_STD_MPS2: f32 = 3.0;
+        /// The number of consecutive seconds above [`SOFT_STD_MPS2`] that may be a run.
+        SOFT_STRONG_SEC_MIN: u8 = 2;
+        /// The time for which the receiver's speed must be that of a run.
+        SOFT_MS_MIN: u32 = 3_000;
+        /// The time for which the way must show that speed on a phone that reports none, because its
+        /// places wander.
+        SOFT_BY_WAY_MS_MIN: u32 = 5_000;
+        /// The longest time for which a fix at that speed counts.
+        SOFT_HOLDS_MS_MAX: u32 = 8_000;
     }
 }
