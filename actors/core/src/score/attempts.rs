@@ -1,7 +1,7 @@
 //! Counts the visits to the door: leaving by 15 m or a floor and coming back starts another visit
 //! (contract 5).
 
-use porchlight_schema::event::{EventType, seconds};
+use porchlight_schema::event::{Direction, EventType, Metadata, seconds};
 use porchlight_schema::insight::ReasonCode;
 
 use super::doorstep::{Doorstep, Horizontal, Vertical};
@@ -15,7 +15,7 @@ use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
     PARKED_BEFORE_MS, SAME_DOOR_MARKED_SIGMAS, SAME_DOOR_SIGMAS,
 };
-use crate::score::parameters::place::stays::{BEFORE_MS, SAME_FLOOR_M};
+use crate::score::parameters::place::stays::{BEFORE_MS, SAME_FLOOR_M, SEPARATED_MS};
 
 /// The visits, and the time at the door during the visit with the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,21 +157,22 @@ fn stays_at_door<'v, 's>(
     let Some(place) = visit.iter().position(|stay| stay.from_ms == door.from_ms) else {
         return visit;
     };
-    let is_at_one_door = |a: &Stay, b: &Stay, other: &Stay| {
-        other.is_marked
-            || other.has_arrival_mark
-            || ctx
-                .walked_m(a.to_ms, b.from_ms)
-                .is_some_and(|walked_m| walked_m <= ASIDE_M)
+    let is_at_one_door = |a: &Stay, b: &Stay| {
+        ctx.walked_m(a.to_ms, b.from_ms)
+            .is_some_and(|walked_m| walked_m <= ASIDE_M)
             || is_paced(ctx, a, b)
     };
+    // A courier who paces gives the parcel in the last of several stays, shortly after the others.
+    // Behind the door's stay the courier is on the way back, and the mark in that stay says nothing
+    // about a later one.
+    let is_reported = |before: &Stay| before.is_marked || before.has_arrival_mark;
     let pairs = |range: core::ops::Range<usize>| visit.get(range).unwrap_or_default().windows(2);
     let before = pairs(0..place + 1)
         .rev()
-        .take_while(|pair| matches!(pair, [a, b] if is_at_one_door(a, b, a)))
+        .take_while(|pair| matches!(pair, [a, b] if is_reported(a) || is_at_one_door(a, b)))
         .count();
     let after = pairs(place..visit.len())
-        .take_while(|pair| matches!(pair, [a, b] if is_at_one_door(a, b, b)))
+        .take_while(|pair| matches!(pair, [a, b] if b.has_own_mark || is_at_one_door(a, b)))
         .count();
     visit.get(place - before..=place + after).unwrap_or(visit)
 }
@@ -256,6 +257,9 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     {
         return false;
     }
+    if door.height_m.is_none() && is_other_floor_by_events(ctx, first, second) {
+        return false;
+    }
     let (Some(a), Some(b)) = (door.estimate, stay.estimate) else {
         return false;
     };
@@ -295,6 +299,24 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
         0.0
     };
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
+}
+
+/// Returns whether more climbs and rides lead up than down between two stays, or more down than up.
+/// Where no pressure was measured, they are all that shows another floor.
+fn is_other_floor_by_events(ctx: &ScoringContext<'_>, first: &Stay, second: &Stay) -> bool {
+    let between = (first.to_ms, second.from_ms);
+    let directions = ctx
+        .climbs()
+        .filter(|event| overlap_ms(ctx.span_of(event), between) > SEPARATED_MS)
+        .filter_map(|event| match event.metadata {
+            Metadata::Climb { direction, .. } => Some(direction),
+            _ => None,
+        });
+    let climbed = directions.fold(0_i32, |climbed, direction| match direction {
+        Direction::Up => climbed.saturating_add(1),
+        Direction::Down => climbed.saturating_sub(1),
+    });
+    climbed != 0
 }
 
 /// Returns whether a stay was outside the building in which the door is: it ended before the

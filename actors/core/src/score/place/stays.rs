@@ -38,6 +38,8 @@ pub(crate) struct Stay {
     pub(crate) is_marked: bool,
     /// Whether the courier reported the arrival at this stay.
     pub(crate) has_arrival_mark: bool,
+    /// Whether a drop-off or arrival mark lies in it, or near it and in no other stay.
+    pub(crate) has_own_mark: bool,
     /// Whether the stay is a pause at a gate or before an elevator.
     pub(crate) is_passage: bool,
     /// Whether the courier enters an elevator from the stay.
@@ -175,6 +177,7 @@ fn stay(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Stay {
         points: 0.0,
         is_marked: false,
         has_arrival_mark: false,
+        has_own_mark: false,
         is_passage: false,
         is_before_ride: ends_in_ride(ctx, to_ms),
         is_by_height: false,
@@ -267,7 +270,11 @@ pub(crate) fn rate(ctx: &ScoringContext<'_>, stays: &mut [Stay]) {
     }
     let all = stays.to_vec();
     for stay in stays.iter_mut() {
-        stay.is_passage = !gate::has_own_mark(ctx, stay, &all) && is_passage(ctx, stay, &all);
+        stay.has_own_mark = gate::has_own_mark(ctx, stay, &all, |name| {
+            name.is_drop_off() || name == MarkName::Arrived
+        });
+        stay.is_passage = !gate::has_own_mark(ctx, stay, &all, MarkName::is_drop_off)
+            && is_passage(ctx, stay, &all);
         stay.points = points_of(ctx, stay, &all);
     }
 }

@@ -209,3 +209,75 @@ fn a_wait_at_a_garden_gate_is_not_a_part_of_the_time_at_the_door() {
         );
     }
 }
+
+/// The courier gives the parcel, taps the mark, walks six metres along the corridor, and waits there
+/// for the elevator down. The phone has no barometer, so no ride is detected. The mark lies in the
+/// stay at the door, so the wait is not time at the door, although it begins soon after the mark.
+#[test]
+fn a_mark_at_the_door_does_not_make_the_wait_behind_it_time_at_the_door() {
+    let script = Script::new(7)
+        .with(Kit {
+            pressure: false,
+            ..FULL
+        })
+        .drive_to(0.0, -30.0)
+        .walk_to(0.0, -8.0)
+        .go_in()
+        .walk_to(6.0, 0.0)
+        .stay(20)
+        .mark(MarkName::HandedOver)
+        .stay(2)
+        .walk_to(0.0, 0.0)
+        .stay(60)
+        .walk_to(0.0, -8.0)
+        .come_out()
+        .walk_to(0.0, -30.0)
+        .drive_to(300.0, -30.0);
+    let scored = script.scored();
+    let door_sec = scored.at_door_ms.map(|ms| ms / 1_000);
+    assert!(
+        door_sec.is_some_and(|sec| sec.abs_diff(22) <= 3),
+        "{door_sec:?} {:#?}",
+        scored.score.evidence
+    );
+}
+
+/// The courier waits in the hall, rides up, and stays at the door. The phone has no barometer, so
+/// only the detected ride shows that the hall is on another floor: the wait there is no visit, and
+/// no time at the door.
+#[test]
+fn a_wait_in_the_hall_is_not_time_at_the_door_of_a_phone_without_a_barometer() {
+    let script = Script::new(7)
+        .with(Kit {
+            pressure: false,
+            ..FULL
+        })
+        .floor(5)
+        .drive_to(0.0, -30.0)
+        .walk_to(0.0, -8.0)
+        .go_in()
+        .walk_to(0.0, 0.0)
+        .stay(30)
+        .walk_to(0.0, 3.0)
+        .stay(20)
+        .climb(15.0, true)
+        .walk_to(2.0, 3.0)
+        .mark(MarkName::Arrived)
+        .stay(20)
+        .mark(MarkName::HandedOver)
+        .stay(2)
+        .walk_to(0.0, 3.0)
+        .climb(-15.0, true)
+        .walk_to(0.0, -8.0)
+        .come_out()
+        .walk_to(0.0, -30.0)
+        .drive_to(300.0, -30.0);
+    let scored = script.scored();
+    let door_sec = scored.at_door_ms.map(|ms| ms / 1_000);
+    assert!(
+        door_sec.is_some_and(|sec| sec.abs_diff(22) <= 3),
+        "{door_sec:?} {:#?}",
+        scored.score.evidence
+    );
+    assert_eq!(scored.score.summary.attempt_cycles, 1);
+}

@@ -21,9 +21,14 @@ pub(super) fn is_behind(ctx: &ScoringContext<'_>, from_ms: u32) -> bool {
         .any(|end_ms| end_ms <= from_ms && from_ms - end_ms <= MERGED_MS)
 }
 
-/// Returns whether a drop-off mark lies in a stay, or next to it and in no other stay. A mark that
+/// Returns whether a wanted mark lies in a stay, or next to it and in no other stay. A mark that
 /// lies in another stay belongs to that stay.
-pub(super) fn has_own_mark(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
+pub(super) fn has_own_mark(
+    ctx: &ScoringContext<'_>,
+    stay: &Stay,
+    all: &[Stay],
+    wanted: impl Fn(MarkName) -> bool,
+) -> bool {
     let from_ms = stay.from_ms.saturating_sub(MARK_NEAR_MS);
     let to_ms = stay.to_ms.saturating_add(MARK_NEAR_MS);
     let is_elsewhere = |t_ms: u32| {
@@ -32,6 +37,6 @@ pub(super) fn has_own_mark(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) 
         })
     };
     ctx.input.marks.iter().any(|&(t_ms, name)| {
-        MarkName::is_drop_off(name) && (from_ms..=to_ms).contains(&t_ms) && !is_elsewhere(t_ms)
+        wanted(name) && (from_ms..=to_ms).contains(&t_ms) && !is_elsewhere(t_ms)
     })
 }
