@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::parameters::evidence::DRIVE_SPEED_MPS;
 use super::parameters::runs::{
     DRIVE_HOLDS_INTERVALS, ROLLING_MPS, SKY_ACCURACY_M, WALK_SPEED_MPS_MAX,
 };
 use super::parameters::soft::{
-    SOFT_BY_WAY_MS_MIN, SOFT_HOLDS_MS_MAX, SOFT_MS_MIN, SOFT_STD_MPS2, SOFT_STRONG_SEC_MIN,
+    SOFT_BY_WAY_MS_MIN, SOFT_HOLDS_MS_MAX, SOFT_MPS_MIN, SOFT_MS_MIN, SOFT_STD_MPS2,
+    SOFT_STRONG_SEC_MIN,
 };
 use super::parameters::start::START_MS_MAX;
 use super::position::Leg;
@@ -48,7 +48,7 @@ impl SoftMove {
         if let Some(leg) = leg {
             self.observe_leg(window, leg);
         }
-        // Where steps are counted, the fixes drift away from a walk.
+        // Counted steps show a walk, from which the fixes drift away.
         if window.steps.is_some_and(|steps| steps > 0)
             || self.strong_sec >= SOFT_STRONG_SEC_MIN
             || window.t_ms.saturating_sub(self.newest_ms) > self.holds_ms
@@ -69,13 +69,13 @@ impl SoftMove {
             self.stood_ms = Some(leg.to_ms);
         }
         let goes_on = self.is_vehicle && leg.speed_mps > WALK_SPEED_MPS_MAX;
-        let is_fast = is_good && leg.is_carried && leg.speed_mps >= DRIVE_SPEED_MPS;
+        let is_fast = is_good && leg.is_carried && leg.speed_mps >= SOFT_MPS_MIN;
         if !goes_on && !is_fast {
             self.end();
             return;
         }
         if self.since_ms.is_none() {
-            // The courier pedals or pushes off before the vehicle is so fast.
+            // The courier pedals or pushes off before the vehicle reaches that speed.
             let is_start = leg.to_ms.saturating_sub(stood_ms) <= START_MS_MAX;
             let since_ms = if is_start {
                 stood_ms.saturating_sub(WINDOW_MS)

@@ -409,7 +409,7 @@ fn explain(
             format!("storeys of {storey_m:.1} m, as the address says")
         }
         Building { learned, .. } if !learned.is_empty() => {
-            "what earlier deliveries showed of this building".to_owned()
+            "the storeys learned from earlier deliveries to this building".to_owned()
         }
         Building { kind, .. } => match kind {
             PlaceKind::Dwelling | PlaceKind::Units => "the usual storeys of homes".to_owned(),

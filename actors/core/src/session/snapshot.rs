@@ -6,7 +6,7 @@ use crate::context::SessionContext;
 /// The first byte of a snapshot. It rises whenever the state's form or a detector's meaning
 /// changes. A snapshot with another format is discarded, and the session is rebuilt from its
 /// journal.
-pub const SNAPSHOT_FORMAT: u8 = 31;
+pub const SNAPSHOT_FORMAT: u8 = 32;
 
 /// The reason why a snapshot cannot be used; the machine must be rebuilt from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -235,6 +235,9 @@ crate::parameters::table! {
         /// each step, so that the acceleration swings between 0 and 2 g; an arm or a bag takes half
         /// of it. Walks are slower.
         SOFT_STD_MPS2: f32 = 3.0;
+        /// The speed that no walk reaches, m/s: walkers begin to run at 2 to 2.2 m/s. Drives between
+        /// stops begin at this speed (measured).
+        SOFT_MPS_MIN: f32 = 3.0;
         /// The number of consecutive seconds above [`SOFT_STD_MPS2`] that may be a run.
         SOFT_STRONG_SEC_MIN: u8 = 2;
         /// The time for which the receiver's speed must be that of a run.

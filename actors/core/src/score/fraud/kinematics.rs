@@ -98,7 +98,8 @@ fn longest(fixes: &[Fix], same: impl Fn(&Fix, &Fix) -> bool) -> Option<Stretch> 
             continue;
         }
         way_m += from.place.distance_m(to.place);
-        let count = index + 1 - start;
+        // The fixes of the stretch: one more than the pairs.
+        let count = index + 2 - start;
         let first = fixes.get(start)?;
         if count >= CONSTANT_FIXES
             && way_m >= CONSTANT_WAY_M

@@ -14,9 +14,9 @@ use crate::session::replay::Replay;
 
 /// The number of the format, the hash of the parameters, and the hash of the snapshots.
 const PINNED: (u8, &str, &str) = (
-    31,
-    "788978ce0927f40e",
-    "d17e8a49080a64b11e87155b8c77ab35372a71cdb2876569d47f18178ee06b3f",
+    32,
+    "eac64825b315e5b7",
+    "e8429361732346277bf8b94abec850239cbbb349ab33706c50e6cf9f38c21df4",
 );
 
 /// The hash of all parameters on which the state and the events of a live session depend.
