@@ -66,10 +66,31 @@ impl EventType {
     /// other.
     #[must_use]
     pub fn is_movement(self) -> bool {
-        matches!(
-            self,
-            Self::Driving | Self::Walking | Self::Stopped | Self::Stairs | Self::Elevator
-        )
+        match self {
+            Self::Driving | Self::Elevator | Self::Stairs | Self::Stopped | Self::Walking => true,
+            Self::Backtracking
+            | Self::Gate
+            | Self::GpsDegraded
+            | Self::GpsLost
+            | Self::GpsRestored => false,
+        }
+    }
+
+    /// Returns whether an event of this type is an instant: it has a start and never an end.
+    #[must_use]
+    pub fn is_instant(self) -> bool {
+        match self {
+            Self::GpsRestored => true,
+            Self::Backtracking
+            | Self::Driving
+            | Self::Elevator
+            | Self::Gate
+            | Self::GpsDegraded
+            | Self::GpsLost
+            | Self::Stairs
+            | Self::Stopped
+            | Self::Walking => false,
+        }
     }
 }
 
@@ -175,7 +196,7 @@ impl Event {
     /// Returns whether the event is open: it has no end and is not an instant.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.t_end_ms.is_none() && self.event_type != EventType::GpsRestored
+        self.t_end_ms.is_none() && !self.event_type.is_instant()
     }
 
     /// Returns the event in the contract's JSON form: times in seconds, metadata as an object.
@@ -234,6 +255,23 @@ mod tests {
                 event_type.as_str()
             );
         }
+    }
+
+    #[test]
+    fn an_instant_is_never_open_and_is_no_movement() {
+        for event_type in EventType::ALL {
+            let event = Event {
+                event_type,
+                t_start_ms: 1,
+                t_end_ms: None,
+                confidence: Confidence::default(),
+                metadata: Metadata::None,
+            };
+            assert_eq!(event.is_open(), !event_type.is_instant(), "{event_type:?}");
+            assert!(!event_type.is_instant() || !event_type.is_movement());
+        }
+        let instants = EventType::ALL.into_iter().filter(|one| one.is_instant());
+        assert_eq!(instants.collect::<Vec<_>>(), [EventType::GpsRestored]);
     }
 
     #[test]

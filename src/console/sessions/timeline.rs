@@ -185,7 +185,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
     let spans: Vec<_> = noted
         .iter()
         .map(|event| {
-            let end_ms = if event.event_type == EventType::GpsRestored {
+            let end_ms = if event.event_type.is_instant() {
                 event.t_start_ms
             } else {
                 end_ms(event, length_ms)
