@@ -218,7 +218,13 @@ fn annotation_class(event: EventType) -> &'static str {
         EventType::GpsLost => "lost",
         EventType::GpsDegraded => "degraded",
         EventType::GpsRestored => "restored",
-        _ => "act",
+        EventType::Backtracking
+        | EventType::Driving
+        | EventType::Elevator
+        | EventType::Gate
+        | EventType::Stairs
+        | EventType::Stopped
+        | EventType::Walking => "act",
     }
 }
 
