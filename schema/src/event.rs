@@ -1,10 +1,13 @@
-//! The ten types of events that the service detects (contract section 4).
+//! The types of events that the service detects (contract section 4).
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The type of an event. On the wire it is the name in capitals, as in the contract. Events with
 /// the same start are ordered by this enum, whose order is alphabetical.
+///
+/// Stores, and messages between nodes, hold the number of a type, which is also its rank in the
+/// order: append a new one, and then order by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
@@ -118,6 +121,8 @@ impl Confidence {
 }
 
 /// The direction of a change of floors.
+///
+/// Stores, and messages between nodes, hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -128,6 +133,8 @@ pub enum Direction {
 }
 
 /// Further facts about an event. On the wire it is an object, empty for [`Metadata::None`].
+///
+/// Stores, and messages between nodes, hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metadata {
     /// No further facts.

@@ -8,6 +8,8 @@ use crate::session::Tenant;
 use crate::time::TimestampMs;
 
 /// The kind of a key.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {

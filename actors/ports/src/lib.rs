@@ -9,6 +9,8 @@ mod keys;
 mod outbox;
 mod recorders;
 mod sessions;
+#[cfg(test)]
+mod stored_numbers;
 mod transport;
 
 pub use cluster::{LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers, SingleNode};

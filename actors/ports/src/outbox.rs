@@ -69,6 +69,8 @@ pub struct Endpoint {
 }
 
 /// The request that created a secret.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretRequest {
     /// `POST /v1/webhooks`.
