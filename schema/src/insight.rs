@@ -1,5 +1,6 @@
 //! The insight of a session: its scores, reason codes, times and evidence (contract section 5).
 
+pub mod statement;
 mod view;
 
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ impl Metrics {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// The field or code that it explains, as named in the insight.
+    /// The field or code that it explains, as named in the insight; see [`statement`].
     pub about: String,
     /// The stable name of the signal.
     pub signal: String,

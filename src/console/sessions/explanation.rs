@@ -6,6 +6,7 @@ use porchlight_core::score::explanation::{PlainExplanation, explain_plainly};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::score_of;
 use porchlight_ports::SessionRow;
+use porchlight_schema::insight::statement;
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState};
 
@@ -16,14 +17,14 @@ use super::super::signed_in::SignedInRequest;
 
 /// The fields of evidence and their names for the person concerned.
 const NAMES: [(&str, &str); 8] = [
-    ("rightDoorstep", "Right door"),
-    ("fraudScore", "Doubts about the recording"),
-    ("suspiciousBehavior", "Marked for a check"),
-    ("frictionScore", "Difficulty of the delivery"),
-    ("visibilityScore", "Completeness of the recording"),
-    ("floorsClimbed", "Floors"),
-    ("elevatorUsed", "Elevator"),
-    ("attemptCycles", "Visits to the door"),
+    (statement::RIGHT_DOORSTEP, "Right door"),
+    (statement::FRAUD_SCORE, "Doubts about the recording"),
+    (statement::SUSPICIOUS_BEHAVIOR, "Marked for a check"),
+    (statement::FRICTION_SCORE, "Difficulty of the delivery"),
+    (statement::VISIBILITY_SCORE, "Completeness of the recording"),
+    (statement::FLOORS_CLIMBED, "Floors"),
+    (statement::ELEVATOR_USED, "Elevator"),
+    (statement::ATTEMPT_CYCLES, "Visits to the door"),
 ];
 
 pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
