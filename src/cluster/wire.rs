@@ -86,14 +86,14 @@ pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
 pub(super) type Changes = Vec<(u32, u32, Event)>;
 
 pub(super) fn changes(numbered: Vec<NumberedChange>) -> Changes {
-    let change = |one: NumberedChange| (one.number, one.place, one.event);
+    let change = |one: NumberedChange| (one.number, one.index, one.event);
     numbered.into_iter().map(change).collect()
 }
 
 pub(super) fn numbered(changes: Changes) -> Vec<NumberedChange> {
-    let change = |(number, place, event)| NumberedChange {
+    let change = |(number, index, event)| NumberedChange {
         number,
-        place,
+        index,
         event,
     };
     changes.into_iter().map(change).collect()
@@ -181,7 +181,7 @@ mod tests {
             );
             let all = vec![NumberedChange {
                 number: 1,
-                place: 0,
+                index: 0,
                 event: event(5, metadata),
             }];
             let reply = Reply::Answer(changes(all.clone()));
