@@ -3,7 +3,7 @@
 
 use porchlight_actors::service::ShareExceeded;
 use porchlight_observe::shares::Share;
-use porchlight_ports::RetryOutcome;
+use porchlight_ports::{RetryOutcome, RetryRefusal};
 use porchlight_schema::limits::{
     DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX,
 };
@@ -104,17 +104,23 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Requested => Ok(()),
         RetryOutcome::Unknown => Err(delivery_not_found()),
         RetryOutcome::Restricted => Err(restricted()),
-        RetryOutcome::Refused => Err(Problem::new(
-            Code::NotRetryable,
-            format!(
-                "The delivery cannot be retried: it was superseded or cancelled, it has had \
-                 {DELIVERY_ATTEMPTS_MAX} attempts, its payload is damaged, or no webhook is registered."
-            ),
-        )),
+        RetryOutcome::Refused(refusal) => Err(not_retryable(refusal)),
     }
 }
 
 /// Returns the problem for a session without scores.
+fn not_retryable(refusal: RetryRefusal) -> Problem {
+    let reason = match refusal {
+        RetryRefusal::Superseded => "a newer insight of the session replaced it".to_owned(),
+        RetryRefusal::WebhookDeleted => "its webhook was deleted while it waited".to_owned(),
+        RetryRefusal::AttemptsUsed => format!("it has had {DELIVERY_ATTEMPTS_MAX} attempts"),
+        RetryRefusal::BodyLost => "its payload is damaged".to_owned(),
+        RetryRefusal::NoWebhook => "no webhook is registered".to_owned(),
+    };
+    let detail = format!("The delivery cannot be retried: {reason}.");
+    Problem::new(Code::NotRetryable, detail)
+}
+
 #[must_use]
 pub fn not_scored() -> Problem {
     Problem::new(
