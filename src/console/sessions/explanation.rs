@@ -2,6 +2,7 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
+use porchlight_actors::service::NewReview;
 use porchlight_core::score::explanation::{PlainExplanation, explain_plainly};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::score_of;
@@ -132,23 +133,22 @@ pub(super) async fn review(mut request: SignedInRequest) -> Result<HttpResponse,
     let form = request.form().await?;
     let row = request.session().await?;
     score_of(&request.state.service, &row).await?;
-    let text = |name: &str, chars_max: usize| {
-        let text: String = form.get(name).trim().chars().take(chars_max).collect();
-        (!text.is_empty()).then_some(text)
+    let text = |name: &str| {
+        let text = form.get(name).trim();
+        (!text.is_empty()).then(|| text.to_owned())
     };
     let state = ReviewState::ALL
         .into_iter()
         .find(|state| state.as_str() == form.get("state"));
-    let review = Review {
+    let new = NewReview {
         state: state.ok_or_else(|| {
             Problem::new(Code::InvalidParameter, "Choose the result of the review.")
         })?,
-        note: text("note", REVIEW_NOTE_CHARS_MAX),
-        by: text("by", TEXT_CHARS_MAX),
-        reviewed_at: request.now(),
-        key_id: request.key.id,
+        note: text("note"),
+        by: text("by"),
     };
-    request.sessions().put_review(&row, review).await?;
+    let key_id = request.key.id;
+    request.sessions().put_review(&row, new, key_id).await?;
     let id = row.start.session_id;
     Ok(guard::redirect(&format!(
         "{ROOT}/sessions/{id}/explanation"

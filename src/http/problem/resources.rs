@@ -1,11 +1,12 @@
 //! Problems for requests whose object does not exist, whose limit is reached, or whose object is
 //! not in the required state.
 
-use porchlight_actors::service::ShareExceeded;
+use porchlight_actors::service::{ReviewRefused, ShareExceeded};
 use porchlight_observe::shares::Share;
 use porchlight_ports::{RetryOutcome, RetryRefusal};
 use porchlight_schema::limits::{
-    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX,
+    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX, REVIEW_NOTE_CHARS_MAX,
+    TEXT_CHARS_MAX,
 };
 
 use super::{Code, Problem};
@@ -108,7 +109,6 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
     }
 }
 
-/// Returns the problem for a session without scores.
 fn not_retryable(refusal: RetryRefusal) -> Problem {
     let reason = match refusal {
         RetryRefusal::Superseded => "a newer insight of the session replaced it".to_owned(),
@@ -121,10 +121,28 @@ fn not_retryable(refusal: RetryRefusal) -> Problem {
     Problem::new(Code::NotRetryable, detail)
 }
 
+/// Returns the problem for a session without scores.
 #[must_use]
 pub fn not_scored() -> Problem {
     Problem::new(
         Code::NotScored,
         "The session has no scores: it is not scored yet, or scoring failed.",
     )
+}
+
+impl From<ReviewRefused> for Problem {
+    fn from(refused: ReviewRefused) -> Self {
+        match refused {
+            ReviewRefused::LongNote => Self::new(
+                Code::InvalidParameter,
+                format!("The note has more than {REVIEW_NOTE_CHARS_MAX} characters."),
+            ),
+            ReviewRefused::LongName => Self::new(
+                Code::InvalidParameter,
+                format!("The name of the reviewer has more than {TEXT_CHARS_MAX} characters."),
+            ),
+            ReviewRefused::NoSession => session_not_found(),
+            ReviewRefused::Store(error) => error.into(),
+        }
+    }
 }
