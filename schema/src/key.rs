@@ -21,6 +21,18 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
+    /// All kinds of keys.
+    pub const ALL: [Self; 2] = [Self::Secret, Self::Client];
+
+    /// Returns the name on the command line and in lists.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::Client => "client",
+        }
+    }
+
     /// Returns the prefix of keys of this kind.
     #[must_use]
     pub fn prefix(self) -> &'static str {
