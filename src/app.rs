@@ -218,9 +218,7 @@ impl App {
             },
             servers: vec![public.handle, operators_handle],
             connections: public.connections,
-            drain_grace: Duration::from_millis(
-                config.server.drain_grace.as_millis().unsigned_abs(),
-            ),
+            drain_grace: config.server.drain_grace.as_duration(),
             arbiters: actors,
             node,
         })
