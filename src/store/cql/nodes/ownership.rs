@@ -15,6 +15,8 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::cql::statements::db::Lwt;
 use crate::cql::{CqlStore, Inner, written_generation};
 
+/// The newest layout of partitions that nodes of this release read. Each heartbeat announces it.
+pub(in crate::cql) const READS_LAYOUT: i32 = 1;
 /// The partition of the members.
 pub(in crate::cql) const CLUSTER: &str = "porchlight";
 
@@ -102,14 +104,10 @@ impl Inner {
                 heartbeat,
                 status,
             } => {
-                let values = (
-                    cell(*heartbeat),
-                    status_cell(*status),
-                    self.clock.now().0,
-                    CLUSTER,
-                    member.node.0.as_str(),
-                    cell(member.incarnation.0),
-                );
+                let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
+                let (beat, status) = (cell(*heartbeat), status_cell(*status));
+                let now = self.clock.now().0;
+                let values = (beat, status, now, READS_LAYOUT, CLUSTER, node, incarnation);
                 self.transact(&statements.member_beat, values).await
             }
             Change::MarkDead { member, heartbeat } => {
