@@ -1,5 +1,13 @@
 //! A session's state: its end, its official insight, its number of messages. A change raises the
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
+//!
+//! | read | how fresh |
+//! |---|---|
+//! | `cached_record` | the start as of at most five seconds ago; only for changes that follow a read |
+//! | `record`, `records` | the start as stored at a quorum |
+//! | `states_written` | the last state of this process; another one may have written a later state |
+//! | `state`, `versioned_state`, `states` | the state as stored at a quorum; without the outcome of a transaction in doubt |
+//! | `serial_versioned_state` | the state after the transactions in doubt are resolved |
 
 #[cfg(test)]
 mod tests;
@@ -228,7 +236,7 @@ impl Inner {
 
     /// Returns a session's start, from the cache if it was read less than [`RECORD_KNOWN_MS`] ago.
     /// Use it for changes, which follow a read of the session.
-    pub(super) async fn known_record(
+    pub(super) async fn cached_record(
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<Arc<SessionRecord>>> {
