@@ -132,6 +132,34 @@ fn read_commands_do_not_create_a_store() {
 }
 
 #[test]
+fn a_page_names_every_command() {
+    let help = successful(porchlight().arg("--help").output().unwrap());
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let commands: Vec<_> = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.contains(&"serve"), "{commands:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let mut pages: Vec<_> = docs.map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root.join("README.md"));
+    let text: String = pages
+        .iter()
+        .map(|page| std::fs::read_to_string(page).unwrap())
+        .collect();
+    for command in commands {
+        assert!(
+            text.contains(&format!("porchlight {command}")),
+            "no page names `porchlight {command}`: describe it in docs or in README.md"
+        );
+    }
+}
+
+#[test]
 fn an_unusable_map_is_refused_before_the_store_is_opened() {
     let folder = Folder::new();
     let map = folder.path().join("city.pmtiles");
