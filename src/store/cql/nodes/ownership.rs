@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow, ReadMode,
 };
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
@@ -75,7 +75,7 @@ impl Inner {
             // A serial read is safe for any reason.
             Ok(Lwt::InDoubt(error)) | Err(error) => {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "a change of the nodes' tables is in doubt"
                 );
                 Outcome::Unknown

@@ -22,7 +22,7 @@ use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
 
@@ -110,14 +110,14 @@ pub(super) enum Decision<T> {
 /// Returns a random tag.
 pub(super) fn random_tag() -> [u8; 16] {
     let mut tag = [0; 16];
-    fill(&mut tag);
+    fill_random(&mut tag);
     tag
 }
 
 /// Waits for a random time, so that two competing writers do not collide again.
 pub(in crate::cql) async fn back_off() {
     let mut random = [0; 1];
-    fill(&mut random);
+    fill_random(&mut random);
     tokio::time::sleep(Duration::from_millis(5 + u64::from(random[0] / 4))).await;
 }
 

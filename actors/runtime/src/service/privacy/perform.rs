@@ -127,7 +127,7 @@ impl<'s> OwnedRequest<'s> {
     fn signed_receipt(&self, request: &PrivacyRequest) -> Option<String> {
         let sign = self.service.privacy_settings().sign?;
         sign(request).unwrap_or_else(|error| {
-            tracing::error!(organization = %self.key.tenant.organization_id, error = chain(&*error), "the receipt of an erasure cannot be signed");
+            tracing::error!(organization = %self.key.tenant.organization_id, error = error_text(&*error), "the receipt of an erasure cannot be signed");
             None
         })
     }
