@@ -26,7 +26,7 @@ use porchlight_http::open_files;
 use porchlight_http::serve::Connections;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_KEY_USES_MS_MAX, DRAIN_MS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
@@ -218,9 +218,7 @@ impl App {
             },
             servers: vec![public.handle, operators_handle],
             connections: public.connections,
-            drain_grace: Duration::from_millis(
-                config.server.drain_grace.as_millis().unsigned_abs(),
-            ),
+            drain_grace: config.server.drain_grace.as_duration(),
             arbiters: actors,
             node,
         })
@@ -369,7 +367,7 @@ async fn start_retention(
         && let Err(error) = store.last_backup().await
     {
         tracing::error!(
-            error = chain(&error),
+            error = error_text(&error),
             "the time of the last backup cannot be read"
         );
     }

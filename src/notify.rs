@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 
 /// The message that the service accepts requests.
 pub(crate) const READY: &str = "READY=1";
@@ -29,7 +29,11 @@ pub(crate) fn send(state: &str) {
     let sent = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!(error = chain(&error), state, "systemd cannot be notified");
+        tracing::warn!(
+            error = error_text(&error),
+            state,
+            "systemd cannot be notified"
+        );
     }
 }
 

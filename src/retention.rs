@@ -15,7 +15,7 @@ use porchlight_actors::service::{Service, Swept};
 use porchlight_core::retention::{ClockDisagrees, RetentionGuard, SweepSchedule, sessions_max};
 use porchlight_observe::restarts::Restarts;
 use porchlight_observe::store::{ClockState, StoreMetrics};
-use porchlight_observe::{Task, chain};
+use porchlight_observe::{Task, error_text};
 use porchlight_ports::{Clock, StoreResult};
 use porchlight_schema::limits::SWEEP_COUNTED_SESSIONS_MAX;
 use porchlight_store::EmbeddedStore;
@@ -179,21 +179,26 @@ impl Sweeper {
                 sessions,
                 "deleted sessions that are older than the retention"
             ),
-            Err(error) => tracing::warn!(error = chain(&error), "old sessions cannot be deleted"),
+            Err(error) => {
+                tracing::warn!(error = error_text(&error), "old sessions cannot be deleted")
+            }
         }
         let now = SystemClock.now();
         if let Err(error) = store.sweep_idempotency_keys(now).await {
             tracing::warn!(
-                error = chain(&error),
+                error = error_text(&error),
                 "old idempotency keys cannot be deleted"
             );
         }
         if let Err(error) = store.sweep_recorders(now).await {
-            tracing::warn!(error = chain(&error), "expired recorders cannot be deleted");
+            tracing::warn!(
+                error = error_text(&error),
+                "expired recorders cannot be deleted"
+            );
         }
         if let Err(error) = store.sweep_outboxes().await {
             tracing::warn!(
-                error = chain(&error),
+                error = error_text(&error),
                 "the outboxes of deleted webhooks cannot be deleted"
             );
         }
@@ -225,7 +230,7 @@ fn report(swept: Swept, applied: StoreResult<()>) {
     }
     if let Err(error) = applied {
         tracing::warn!(
-            error = chain(&error),
+            error = error_text(&error),
             "data older than the chosen retention cannot be deleted"
         );
     }

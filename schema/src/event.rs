@@ -1,10 +1,13 @@
-//! The ten types of events that the service detects (contract section 4).
+//! The types of events that the service detects (contract section 4).
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The type of an event. On the wire it is the name in capitals, as in the contract. Events with
 /// the same start are ordered by this enum, whose order is alphabetical.
+///
+/// Stores, and messages between nodes, hold the number of a type, which is also its rank in the
+/// order: append a new one, and then order by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
@@ -66,10 +69,31 @@ impl EventType {
     /// other.
     #[must_use]
     pub fn is_movement(self) -> bool {
-        matches!(
-            self,
-            Self::Driving | Self::Walking | Self::Stopped | Self::Stairs | Self::Elevator
-        )
+        match self {
+            Self::Driving | Self::Elevator | Self::Stairs | Self::Stopped | Self::Walking => true,
+            Self::Backtracking
+            | Self::Gate
+            | Self::GpsDegraded
+            | Self::GpsLost
+            | Self::GpsRestored => false,
+        }
+    }
+
+    /// Returns whether an event of this type is an instant: it has a start and never an end.
+    #[must_use]
+    pub fn is_instant(self) -> bool {
+        match self {
+            Self::GpsRestored => true,
+            Self::Backtracking
+            | Self::Driving
+            | Self::Elevator
+            | Self::Gate
+            | Self::GpsDegraded
+            | Self::GpsLost
+            | Self::Stairs
+            | Self::Stopped
+            | Self::Walking => false,
+        }
     }
 }
 
@@ -97,6 +121,8 @@ impl Confidence {
 }
 
 /// The direction of a change of floors.
+///
+/// Stores, and messages between nodes, hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -107,6 +133,8 @@ pub enum Direction {
 }
 
 /// Further facts about an event. On the wire it is an object, empty for [`Metadata::None`].
+///
+/// Stores, and messages between nodes, hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metadata {
     /// No further facts.
@@ -175,7 +203,7 @@ impl Event {
     /// Returns whether the event is open: it has no end and is not an instant.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.t_end_ms.is_none() && self.event_type != EventType::GpsRestored
+        self.t_end_ms.is_none() && !self.event_type.is_instant()
     }
 
     /// Returns the event in the contract's JSON form: times in seconds, metadata as an object.
@@ -234,6 +262,23 @@ mod tests {
                 event_type.as_str()
             );
         }
+    }
+
+    #[test]
+    fn an_instant_is_never_open_and_is_no_movement() {
+        for event_type in EventType::ALL {
+            let event = Event {
+                event_type,
+                t_start_ms: 1,
+                t_end_ms: None,
+                confidence: Confidence::default(),
+                metadata: Metadata::None,
+            };
+            assert_eq!(event.is_open(), !event_type.is_instant(), "{event_type:?}");
+            assert!(!event_type.is_instant() || !event_type.is_movement());
+        }
+        let instants = EventType::ALL.into_iter().filter(|one| one.is_instant());
+        assert_eq!(instants.collect::<Vec<_>>(), [EventType::GpsRestored]);
     }
 
     #[test]

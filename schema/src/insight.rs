@@ -1,5 +1,6 @@
 //! The insight of a session: its scores, reason codes, times and evidence (contract section 5).
 
+pub mod statement;
 mod view;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub enum InsightStatus {
 
 /// A reason code of an insight. On the wire it is the name in capitals. Codes are listed in this
 /// order, the outcome first.
+///
+/// Stores hold the number of a code, which is also its rank in the list: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReasonCode {
@@ -88,6 +91,11 @@ impl ReasonCode {
 
 /// The scores as they are computed and stored. Scores are 0 to 1, rounded to three decimals so that
 /// they are the same number everywhere. [`InsightSummaryView`] is the form that answers carry.
+///
+/// Stored insights hold it without field names, and it is not the end of its row. No field can be
+/// added here, not even with [`added_field`]: a new fact gets a row of its own.
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -113,6 +121,11 @@ pub struct Summary {
 }
 
 /// Times at the building. Each is `None` if the entrance or the door was not found.
+///
+/// Stored insights hold it without field names, and it is not the end of its row. No field can be
+/// added here, not even with [`added_field`]: a new fact gets a row of its own.
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metrics {
@@ -131,10 +144,15 @@ impl Metrics {
 }
 
 /// One reason for a score, a flag or a reason code (contract 2, `/evidence`).
+///
+/// Stored insights hold it without field names, and it is not the end of its row. No field can be
+/// added here, not even with [`added_field`]: a new fact gets a row of its own.
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// The field or code that it explains, as named in the insight.
+    /// The field or code that it explains, as named in the insight; see [`statement`].
     pub about: String,
     /// The stable name of the signal.
     pub signal: String,
@@ -153,6 +171,10 @@ pub struct Evidence {
 
 /// The number of a session's acknowledged samples that no detector received, by reason (contract
 /// 9).
+///
+/// A stored insight ends with these counts, so a further count is appended with [`added_field`].
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DroppedSamples {
@@ -177,6 +199,11 @@ impl DroppedSamples {
 
 /// The result of scoring a session. It depends only on the session's start, end, batches and PoD,
 /// and on the earlier knowledge of the place.
+///
+/// Stored insights hold it without field names, and it is not the end of its row. No field can be
+/// added here, not even with [`added_field`]: a new fact gets a row of its own.
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The scores of the insight.
@@ -196,6 +223,11 @@ pub struct Score {
 }
 
 /// A stored state of a session's insight, scored or failed. Revisions count from 1.
+///
+/// Stored insights hold it without field names, and it is not the end of its row. No field can be
+/// added here, not even with [`added_field`]: a new fact gets a row of its own.
+///
+/// [`added_field`]: crate::added_field
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InsightRecord {
     /// The revision, which rises with each new `ready`.

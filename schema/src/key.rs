@@ -8,6 +8,8 @@ use crate::session::Tenant;
 use crate::time::TimestampMs;
 
 /// The kind of a key.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
@@ -19,6 +21,18 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
+    /// All kinds of keys.
+    pub const ALL: [Self; 2] = [Self::Secret, Self::Client];
+
+    /// Returns the name on the command line and in lists.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::Client => "client",
+        }
+    }
+
     /// Returns the prefix of keys of this kind.
     #[must_use]
     pub fn prefix(self) -> &'static str {

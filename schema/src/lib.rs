@@ -14,6 +14,8 @@ pub mod privacy;
 pub mod review;
 pub mod sample;
 pub mod session;
+#[cfg(test)]
+mod stored_numbers;
 pub mod time;
 
 /// The source of the OpenAPI document, in YAML; its head says how it is expanded.

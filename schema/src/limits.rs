@@ -316,8 +316,6 @@ pub const LATE_SCORES_REMEMBERED_MS: u64 = 60_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;
-/// Maximum size of a session machine's snapshot.
-pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 /// Number of restarts of a session's actor within [`RESTART_WINDOW_MS`] after which a batch is
 /// quarantined.
 pub const RESTARTS_MAX: u32 = 3;

@@ -9,6 +9,8 @@ use crate::session::Tenant;
 use crate::time::TimestampMs;
 
 /// The event that a message announces.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MessageEvent {
     /// A session started.

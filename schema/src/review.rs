@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::KeyId;
 use crate::time::TimestampMs;
 
-/// The result of a review. The store holds its number, and JSON its name.
+/// The result of a review. Stores hold the number of a variant, and JSON its name: append a new
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReviewState {
     /// A person has examined the decision and confirmed it.

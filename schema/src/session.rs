@@ -8,6 +8,8 @@ use crate::time::TimestampMs;
 
 /// The environment of a key and of everything created with it. The two environments never see each
 /// other's data.
+///
+/// Stores, and messages between nodes, hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Env {
@@ -84,6 +86,8 @@ impl Tenant {
 }
 
 /// The kind of visit.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionType {
@@ -227,6 +231,8 @@ impl SessionStart {
 }
 
 /// The reason why a session ended.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -371,6 +377,8 @@ impl<'a> SessionView<'a> {
 }
 
 /// Kind of a proof of delivery.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PodType {

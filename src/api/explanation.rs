@@ -1,14 +1,15 @@
 //! `GET /v1/sessions/{id}/explanation` and `PUT /v1/sessions/{id}/review`.
 
 use actix_web::HttpResponse;
+use porchlight_actors::service::NewReview;
 use porchlight_core::score::explanation::{PlainParameter, explain_plainly};
 use porchlight_http::auth::Caller;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::{Problem, session_not_found};
+use porchlight_http::problem::Problem;
 use porchlight_http::request_context::{self, RequestContext, score_of};
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
-use porchlight_schema::review::{Review, ReviewState, ReviewView};
+use porchlight_schema::review::{ReviewState, ReviewView};
 use serde::Serialize;
 
 /// A decision, its main parameters and its review.
@@ -47,7 +48,7 @@ pub(super) async fn explanation(call: RequestContext) -> Result<HttpResponse, Pr
 ///
 /// # Errors
 ///
-/// See the module [`super`]; 404 until the session is scored.
+/// See the module [`super`]; 404 until the session is scored; 409 `restricted`.
 pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let tenant = caller.require_secret_key()?;
@@ -55,7 +56,11 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
         return Err(Problem::internal("a secret key is a key"));
     };
     let row = call.session_to_change(&caller, call.session_id()).await?;
-    score_of(&call.state.service, &row).await?;
+    if let Err(problem) = score_of(&call.state.service, &row).await {
+        // Reads of a restricted session find no scores.
+        call.check_may_change(&row)?;
+        return Err(problem);
+    }
     call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
@@ -68,17 +73,13 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
     let by = root.text("by", 1..=TEXT_CHARS_MAX, &mut faults);
     root.only(&["state", "note", "by"], &mut faults);
     call.reject_parameters()?;
-    let review = Review {
+    let new = NewReview {
         state: faults.into_result(state)?,
         note: note.map(str::to_owned),
         by: by.map(str::to_owned),
-        reviewed_at: call.state.service.now(),
-        key_id: key.id,
     };
     call.check_may_change(&row)?;
     let sessions = call.state.service.of(tenant);
-    if !sessions.put_review(&row, review.clone()).await? {
-        return Err(session_not_found());
-    }
+    let review = sessions.put_review(&row, new, key.id).await?;
     request_context::json(HttpResponse::Ok(), &ReviewView::from(&review))
 }

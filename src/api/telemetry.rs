@@ -64,20 +64,20 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     Ok(answer.respond(HttpResponse::Accepted(), body))
 }
 
-/// Returns the problem for a batch that was not admitted.
+/// Returns the problem for a request that was not admitted: a batch, a start or a push.
 pub(super) fn not_admitted(error: AdmitError) -> Problem {
     match error {
         AdmitError::SessionFull => Problem::new(
             Code::SessionBusy,
-            "Too many batches of this session are in flight.",
+            "Too many requests of this session are in flight.",
         ),
         AdmitError::NodeFull => Problem::new(
             Code::Overloaded,
-            "The node has too many requests in flight; the batch was not read.",
+            "The node has too many requests in flight; the request was not read.",
         ),
         AdmitError::LargeBodiesFull => Problem::new(
             Code::Overloaded,
-            "The node decodes too many large bodies; the batch was not decoded.",
+            "The node decodes too many large bodies; the request was not decoded.",
         ),
         AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),

@@ -150,7 +150,7 @@ impl TemporaryFolder {
     /// Creates a folder with a new name in the folder for temporary files.
     fn create() -> anyhow::Result<Self> {
         let mut suffix = [0_u8; 8];
-        porchlight_world::fill(&mut suffix);
+        porchlight_world::fill_random(&mut suffix);
         let name = format!("porchlight-{:016x}", u64::from_be_bytes(suffix));
         let path = std::env::temp_dir().join(name);
         DirBuilder::new()

@@ -70,7 +70,7 @@ impl Client {
         body: Option<String>,
     ) -> anyhow::Result<(StatusCode, String)> {
         let mut call = [0; 16];
-        porchlight_world::fill(&mut call);
+        porchlight_world::fill_random(&mut call);
         let idempotency_key = porchlight_schema::hex::encode(&call);
         let url = format!("{}{path}", self.url);
         let mut last_refusal = String::new();

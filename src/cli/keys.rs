@@ -2,11 +2,14 @@
 //! no server runs, directly on the store.
 
 use anyhow::bail;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 use porchlight_actors::audit::append;
 use porchlight_core::audit;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, KeyAdmin, ListedKey};
 use porchlight_ports::Clock;
+use porchlight_schema::key::{KeyKind, Role};
+use porchlight_schema::session::Env;
 use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check, with_store};
@@ -29,15 +32,15 @@ enum Action {
         #[arg(long)]
         org: String,
         /// The environment.
-        #[arg(long)]
-        env: EnvArgument,
+        #[arg(long, value_parser = one_of(Env::ALL.map(Env::key_word)))]
+        env: String,
         /// The kind of key.
-        #[arg(long)]
-        kind: KindArgument,
+        #[arg(long, value_parser = one_of(KeyKind::ALL.map(KeyKind::as_str)))]
+        kind: String,
         /// The role of a secret key (admin: everything; support: read, and retry deliveries;
         /// viewer: read only) [default: admin]
-        #[arg(long)]
-        role: Option<RoleArgument>,
+        #[arg(long, value_parser = one_of(Role::ALL.map(Role::as_str)))]
+        role: Option<String>,
         /// A name by which people recognise the key.
         #[arg(long)]
         name: Option<String>,
@@ -72,51 +75,9 @@ enum Action {
     },
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum EnvArgument {
-    Sandbox,
-    Live,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum KindArgument {
-    Secret,
-    Client,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum RoleArgument {
-    Admin,
-    Support,
-    Viewer,
-}
-
-impl EnvArgument {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Sandbox => "sandbox",
-            Self::Live => "live",
-        }
-    }
-}
-
-impl KindArgument {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Secret => "secret",
-            Self::Client => "client",
-        }
-    }
-}
-
-impl RoleArgument {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Support => "support",
-            Self::Viewer => "viewer",
-        }
-    }
+/// Returns the parser of an argument that has one of these values.
+fn one_of<const N: usize>(names: [&'static str; N]) -> PossibleValuesParser {
+    PossibleValuesParser::new(names)
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -133,8 +94,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             config,
         } => {
             let request = CreateKeyRequest {
-                role: role.map(|role| role.as_str().to_owned()),
-                ..new_request(org, *env, *kind, name.as_deref(), *expires)?
+                role: role.clone(),
+                ..new_request(org, env, kind, name.as_deref(), *expires)?
             };
             let loaded = config.load()?;
             let may_init = *init || config.config.is_some() || has_configured_folder(&loaded);
@@ -166,8 +127,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn new_request(
     organization: &str,
-    env: EnvArgument,
-    kind: KindArgument,
+    env: &str,
+    kind: &str,
     name: Option<&str>,
     expires: Option<HumanDuration>,
 ) -> anyhow::Result<CreateKeyRequest> {
@@ -178,7 +139,7 @@ fn new_request(
     Ok(CreateKeyRequest {
         name: name.map(str::to_owned),
         expires_ms,
-        ..CreateKeyRequest::new(organization, env.as_str(), kind.as_str())
+        ..CreateKeyRequest::new(organization, env, kind)
     })
 }
 

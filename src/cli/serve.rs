@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::Clock;
 use porchlight_store::{EmbeddedStore, OpenError};
 use porchlight_world::SystemClock;
@@ -110,7 +110,10 @@ fn restart_process(error: &anyhow::Error) {
             .args(std::env::args_os().skip(1))
             .env(STARTS_VARIABLE, start.to_string())
             .exec();
-        tracing::error!(error = chain(&failed), "the process cannot be restarted");
+        tracing::error!(
+            error = error_text(&failed),
+            "the process cannot be restarted"
+        );
     }
 }
 

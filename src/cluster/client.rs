@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use dashmap::DashMap;
 use porchlight_core::ownership::NodeName;
 use porchlight_core::timeline::NumberedChange;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::hex;
@@ -271,7 +271,7 @@ impl PeerClient {
                     inner.refresh_owners();
                     tracing::debug!(
                         node = peer.name.0,
-                        error = chain(&error),
+                        error = error_text(&error),
                         "a request to another node failed"
                     );
                     Err(PeerError::Unreachable)
@@ -369,7 +369,7 @@ impl Inner {
         body: Vec<u8>,
     ) -> Result<Vec<u8>, RequestError> {
         let (mut nonce, digest): (Nonce, _) = (Nonce::default(), secret::digest(&body));
-        porchlight_world::fill(&mut nonce);
+        porchlight_world::fill_random(&mut nonce);
         let secret = self.secrets.signing();
         let tag = secret.request(&Head {
             node: &node.0,
@@ -427,7 +427,7 @@ impl Inner {
                 self.refresh_owners();
                 tracing::debug!(
                     node = peer.name.0,
-                    error = chain(&error),
+                    error = error_text(&error),
                     "batches could not be forwarded"
                 );
                 return metrics.on_forward(Forwarded::Failed, batches.len());

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use porchlight_core::failure_log::FailureLog;
 use porchlight_core::ownership::MonotonicMs;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::StoreError;
 
 /// A read of the nodes' tables. Each kind fails by itself, because it reads other partitions.
@@ -48,7 +48,7 @@ impl FailedReads {
     /// Records a failure at `now`, and logs the first one and then one a minute.
     pub(super) fn on_failure(&self, read: NodesRead, now: MonotonicMs, error: &StoreError) {
         if let Some(failures) = self.change(read, |log| log.on_failure(now.0)) {
-            let (read, error) = (read.as_str(), chain(error));
+            let (read, error) = (read.as_str(), error_text(error));
             tracing::warn!(
                 read,
                 failures,

@@ -86,14 +86,14 @@ pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
 pub(super) type Changes = Vec<(u32, u32, Event)>;
 
 pub(super) fn changes(numbered: Vec<NumberedChange>) -> Changes {
-    let change = |one: NumberedChange| (one.number, one.place, one.event);
+    let change = |one: NumberedChange| (one.number, one.index, one.event);
     numbered.into_iter().map(change).collect()
 }
 
 pub(super) fn numbered(changes: Changes) -> Vec<NumberedChange> {
-    let change = |(number, place, event)| NumberedChange {
+    let change = |(number, index, event)| NumberedChange {
         number,
-        place,
+        index,
         event,
     };
     changes.into_iter().map(change).collect()
@@ -181,7 +181,7 @@ mod tests {
             );
             let all = vec![NumberedChange {
                 number: 1,
-                place: 0,
+                index: 0,
                 event: event(5, metadata),
             }];
             let reply = Reply::Answer(changes(all.clone()));
@@ -192,10 +192,28 @@ mod tests {
         }
     }
 
+    /// The name and the bytes of each message of the test below, in hexadecimal digits.
+    const MESSAGES: [(&str, &str); 9] = [
+        ("batches", "01018780808080808080808080280303616263"),
+        (
+            "nudges",
+            "0101878080808080808080808028018280808080808080808080080101",
+        ),
+        (
+            "messages",
+            "010182808080808080808080800801878080808080808080808028",
+        ),
+        ("session", "01878080808080808080808028"),
+        ("live events", "01000107040105f403010103010184070112"),
+        ("query for changes", "01878080808080808080808028ac0209"),
+        ("changes", "0100010100070500f4030309"),
+        ("not the owner", "0101"),
+        ("unavailable", "0102"),
+    ];
+
     /// Nodes of two releases exchange messages during an upgrade.
     #[test]
     fn the_messages_and_paths_of_this_format_never_change() {
-        let hex = |message: Result<Vec<u8>, WireError>| hex::encode(&message.unwrap());
         let session_id = SessionId::new(TimestampMs(5), 7);
         let tenant = Tenant {
             organization_id: OrganizationId::new(TimestampMs(1), 2),
@@ -223,30 +241,25 @@ mod tests {
         };
         let live: Live = (vec![event(4, climb)], Some(TimestampMs(9)));
         let changes: Changes = vec![(1, 0, event(5, Metadata::Gate { wait_sec: 9 }))];
-        assert_eq!(
-            [
-                hex(encode(&vec![batch])),
-                hex(encode(&nudges)),
-                hex(encode(&vec![(tenant, session_id)])),
-                hex(encode(&session_id)),
-                hex(encode(&Reply::Answer(live))),
-                hex(encode(&query)),
-                hex(encode(&Reply::Answer(changes))),
-                hex(encode(&Reply::<Changes>::NotOwner)),
-                hex(encode(&Reply::<Changes>::Unavailable)),
-            ],
-            [
-                "01018780808080808080808080280303616263",
-                "0101878080808080808080808028018280808080808080808080080101",
-                "010182808080808080808080800801878080808080808080808028",
-                "01878080808080808080808028",
-                "01000107040105f403010103010184070112",
-                "01878080808080808080808028ac0209",
-                "0100010100070500f4030309",
-                "0101",
-                "0102"
-            ]
-        );
+        let messages = [
+            encode(&vec![batch]),
+            encode(&nudges),
+            encode(&vec![(tenant, session_id)]),
+            encode(&session_id),
+            encode(&Reply::Answer(live)),
+            encode(&query),
+            encode(&Reply::Answer(changes)),
+            encode(&Reply::<Changes>::NotOwner),
+            encode(&Reply::<Changes>::Unavailable),
+        ];
+        assert_eq!(messages.len(), MESSAGES.len());
+        for (message, (name, expected)) in messages.into_iter().zip(MESSAGES) {
+            assert_eq!(
+                hex::encode(&message.unwrap()),
+                expected,
+                "{name}: a node of the previous release cannot read this; see \"Releases side by side\" in CONTRIBUTING.md"
+            );
+        }
         let routes = [
             (PeerRoute::Forwarded, "/peer/v1/hand-over"),
             (PeerRoute::Nudge, "/peer/v1/nudge"),

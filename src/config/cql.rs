@@ -1,7 +1,6 @@
 //! Configuration of the CQL store.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use porchlight_schema::limits::{END_SETTLES_MS, INGEST_TIMEOUT_MS_MAX};
 use porchlight_store::cql::{CqlOptions, CqlTls, is_keyspace};
@@ -77,10 +76,6 @@ fn is_contact_point(node: &str) -> bool {
     !node.is_empty() && (!has_port || is_address(node))
 }
 
-fn duration(duration: HumanDuration) -> Duration {
-    Duration::from_millis(duration.as_millis().unsigned_abs())
-}
-
 impl Config {
     /// Returns the connection options, with the password from its file.
     ///
@@ -105,9 +100,9 @@ impl Config {
             datacenter: Some(cql.datacenter.clone()).filter(|name| !name.is_empty()),
             user,
             tls,
-            ingest_within: duration(cql.ingest_timeout),
-            retention: duration(self.store.retention),
-            session_max: duration(self.session.max_duration),
+            ingest_within: cql.ingest_timeout.as_duration(),
+            retention: self.store.retention.as_duration(),
+            session_max: self.session.max_duration.as_duration(),
             agreement: porchlight_store::cql::Agreement::default(),
         })
     }

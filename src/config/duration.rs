@@ -48,6 +48,12 @@ impl HumanDuration {
         Self::from_minutes(days * 24 * 60)
     }
 
+    /// Returns the duration.
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        self.0
+    }
+
     /// Returns the duration in milliseconds.
     #[must_use]
     pub fn as_millis(self) -> i64 {

@@ -66,7 +66,7 @@ impl Tickets {
     /// Issues a ticket to a visitor who has just presented the key with this hash.
     pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
         let mut session = [0; 16];
-        porchlight_world::fill(&mut session);
+        porchlight_world::fill_random(&mut session);
         Ticket {
             key_hash,
             session,
@@ -78,7 +78,7 @@ impl Tickets {
     /// Seals the ticket for the browser.
     pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
         let mut nonce = [0; NONCE_BYTES];
-        porchlight_world::fill(&mut nonce);
+        porchlight_world::fill_random(&mut nonce);
         let plain = postcard::to_stdvec(ticket).ok()?;
         let payload = Payload {
             msg: &plain,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use porchlight_keys::{self as keys, Tokens};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::Keys;
 use porchlight_schema::ids::{KeyId, RecorderId, SessionId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -290,7 +290,7 @@ impl Authenticator {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.record_key_use(hash, hour).await {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "the last use of a key cannot be written"
                 );
                 return;

@@ -12,7 +12,7 @@ use actix_web::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use actix_web::{HttpResponse, ResponseError};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{RETRY_AFTER_SEC, TENANT_LIVE_KEYS_MAX};
 use porchlight_schema::sample::FieldError;
@@ -291,7 +291,7 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Unavailable(source) => {
                 let mut problem = Self::new(Code::StoreUnavailable, "The store cannot be reached.");
-                problem.0.source = Some(chain(&*source));
+                problem.0.source = Some(error_text(&*source));
                 problem
             }
             StoreError::Newer(_) => {

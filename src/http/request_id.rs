@@ -35,7 +35,7 @@ impl RequestId {
     pub fn own() -> Self {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| {
             let mut bytes = [0_u8; 8];
-            porchlight_world::fill(&mut bytes);
+            porchlight_world::fill_random(&mut bytes);
             u64::from_be_bytes(bytes)
         });
         static NEXT: AtomicU64 = AtomicU64::new(0);

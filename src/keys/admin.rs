@@ -197,9 +197,9 @@ impl KeyAdmin {
         };
         let env = Env::ALL.into_iter().find(|env| env.key_word() == order.env);
         let env = env.ok_or_else(|| invalid("env", "must be sandbox or live"))?;
-        let kind = [KeyKind::Secret, KeyKind::Client]
+        let kind = KeyKind::ALL
             .into_iter()
-            .find(|kind| kind_word(*kind) == order.kind);
+            .find(|kind| kind.as_str() == order.kind);
         let kind = kind.ok_or_else(|| invalid("kind", "must be secret or client"))?;
         let role =
             role_of(kind, order.role.as_deref()).map_err(|detail| invalid("role", detail))?;
@@ -265,7 +265,7 @@ impl KeyAdmin {
         if own.iter().filter(|record| record.is_live(now)).count() >= TENANT_LIVE_KEYS_MAX {
             return Err(KeyAdminError::TooMany);
         }
-        let made = super::make(kind, tenant.env, porchlight_world::fill);
+        let made = super::make(kind, tenant.env, porchlight_world::fill_random);
         let record = KeyRecord {
             id: KeyId::new(now, SystemEntropy.random()),
             tenant,
@@ -285,7 +285,7 @@ impl KeyAdmin {
             key: made.text.expose_secret().to_owned(),
             organization_id: tenant.organization_id.to_string(),
             env: tenant.env.key_word().to_owned(),
-            kind: kind_word(kind).to_owned(),
+            kind: kind.as_str().to_owned(),
         })
     }
 
@@ -384,7 +384,7 @@ fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
             .map(|organization| organization.name.clone())
             .unwrap_or_default(),
         env: record.tenant.env.key_word().to_owned(),
-        kind: kind_word(record.kind).to_owned(),
+        kind: record.kind.as_str().to_owned(),
         created_at: record.created_at,
         expires_at: record.expires_at,
         revoked_at: record.revoked_at,
@@ -400,13 +400,6 @@ fn role_of(kind: KeyKind, name: Option<&str>) -> Result<Role, &'static str> {
         None => Ok(Role::default()),
         Some(_) if kind == KeyKind::Client => Err("is for secret keys only"),
         Some(name) => Role::of_name(name).ok_or("must be admin, support or viewer"),
-    }
-}
-
-fn kind_word(kind: KeyKind) -> &'static str {
-    match kind {
-        KeyKind::Secret => "secret",
-        KeyKind::Client => "client",
     }
 }
 

@@ -129,7 +129,7 @@ impl SecretKeys {
 
 fn make(folder: &Path) -> io::Result<()> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    porchlight_world::fill(key.as_mut_slice());
+    porchlight_world::fill_random(key.as_mut_slice());
     let mut text = Zeroizing::new(String::with_capacity(2 * KEY_BYTES + 1));
     for byte in key.iter() {
         for digit in [byte >> 4, byte & 15] {

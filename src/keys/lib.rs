@@ -33,7 +33,7 @@ pub struct NewKey {
     pub last4: String,
 }
 
-/// Creates a key; `fill` provides cryptographic randomness ([`porchlight_world::fill`]).
+/// Creates a key; `fill` provides cryptographic randomness ([`porchlight_world::fill_random`]).
 pub fn make(kind: KeyKind, env: Env, mut fill: impl FnMut(&mut [u8])) -> NewKey {
     let mut text = prefix(kind, env);
     let mut left = RANDOM_CHARS;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn invalid_keys_are_refused() {
-        let key = make(KeyKind::Secret, Env::Sandbox, porchlight_world::fill).text;
+        let key = make(KeyKind::Secret, Env::Sandbox, porchlight_world::fill_random).text;
         let key = key.expose_secret();
         let wrong = [
             "",

@@ -184,7 +184,7 @@ impl SecretSeal for SecretVault {
         secret: &str,
     ) -> Option<SealedSecret> {
         let mut nonce = [0; NONCE_BYTES];
-        porchlight_world::fill(&mut nonce);
+        porchlight_world::fill_random(&mut nonce);
         let aad = bound(tenant, endpoint_id, number);
         let payload = Payload {
             msg: secret.as_bytes(),

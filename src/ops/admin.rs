@@ -16,7 +16,7 @@ use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::{Settings, request_context};
 use porchlight_keys::{CreateKeyRequest, KeyAdminError, ListedKey};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_store::BackupError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -187,7 +187,7 @@ fn describe_failure(error: BackupError) -> String {
     } else {
         ""
     };
-    format!("{}{hint}", chain(&error))
+    format!("{}{hint}", error_text(&error))
 }
 
 /// Whether to quarantine damaged rows.
@@ -211,7 +211,7 @@ pub(super) async fn check_store(mut request: AdminRequest) -> Result<HttpRespons
         .map_err(Problem::internal)?;
     if quarantine {
         let moved = store.quarantine(&mut report).await;
-        moved.map_err(|error| Problem::new(Code::Conflict, chain(&error)))?;
+        moved.map_err(|error| Problem::new(Code::Conflict, error_text(&error)))?;
     }
     request_context::json(HttpResponse::Ok(), &report)
 }
@@ -247,7 +247,7 @@ async fn record(request: &AdminRequest, organization_id: &str, env: &str, line: 
     match log.reserve(tenant).await {
         Ok(permit) => permit.record(Line { from, ..line }),
         Err(error) => tracing::warn!(
-            error = chain(&error),
+            error = error_text(&error),
             "a change of a key is not in the audit log"
         ),
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -49,7 +49,7 @@ impl TokenFile {
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let path = folder.join(FILE_NAME);
         let mut bytes = [0_u8; 32];
-        porchlight_world::fill(&mut bytes);
+        porchlight_world::fill_random(&mut bytes);
         let token = porchlight_schema::hex::encode(&bytes);
         let hash = hash(&token);
         let text = serde_json::to_string(&Entry { address, token })?;
@@ -89,7 +89,7 @@ impl Drop for TokenFile {
         let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
             .is_ok_and(|entry| entry.is_some_and(|entry| self.matches(&entry.token)));
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), error = chain(&error), "the operators' token cannot be removed");
+            tracing::warn!(path = %self.path.display(), error = error_text(&error), "the operators' token cannot be removed");
         }
     }
 }

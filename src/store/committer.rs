@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use porchlight_core::disk_space::{SpaceLevel, WriteOrigin};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_observe::store::{StoreMetrics, StoreOutcome};
 use porchlight_ports::{JournalEntry, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -106,7 +106,7 @@ impl Committer {
             .spawn(move || {
                 let reason = match catch_unwind(AssertUnwindSafe(|| writer.run())) {
                     Ok(Ok(())) => return,
-                    Ok(Err(error)) => chain(&error),
+                    Ok(Err(error)) => error_text(&error),
                     Err(panic) => format!("the writer panicked: {}", panic_text(panic.as_ref())),
                 };
                 refuse_all(&writer.shared, &reason);
@@ -406,7 +406,7 @@ impl Writer {
         if (is_idle_write || !self.group.is_empty())
             && let Err(error) = self.write(durability)
         {
-            let reason = Refusal::Closed(Closed(chain(&error).into()));
+            let reason = Refusal::Closed(Closed(error_text(&error).into()));
             StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
             for operation in operations {
                 operation.complete(Some(&reason));

@@ -119,9 +119,9 @@ impl EmbeddedStore {
     fn open_on_disk(options: OpenOptions, mut disk: Disk) -> Result<Arc<Self>, OpenError> {
         let OpenOptions {
             path,
+            reserve_bytes: _,
             on_durable,
             on_fatal,
-            ..
         } = options;
         if is_unfinished_copy(&path)? {
             return Err(OpenError::Unfinished(path));

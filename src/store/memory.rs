@@ -33,12 +33,12 @@ impl MemoryStore {
         on_durable: OnDurable,
         on_fatal: OnFatal,
     ) -> Result<Arc<Self>, MemoryOpenError> {
-        let log = continuity::check(&engine, engine.acknowledged())?;
+        let group_number = continuity::check(&engine, engine.acknowledged())?;
         let engine = Arc::new(engine);
         Ok(Arc::new(Self {
             committer: Committer::start(
                 Arc::clone(&engine) as _,
-                log,
+                group_number,
                 Disk::unlimited(),
                 on_durable,
                 on_fatal,

@@ -30,7 +30,7 @@ pub struct SystemEntropy;
 impl Entropy for SystemEntropy {
     fn random(&self) -> u128 {
         let mut bytes = [0_u8; 16];
-        fill(&mut bytes);
+        fill_random(&mut bytes);
         u128::from_be_bytes(bytes)
     }
 }
@@ -45,6 +45,6 @@ impl Entropy for SystemEntropy {
     clippy::expect_used,
     reason = "without randomness no key or secret may be made"
 )]
-pub fn fill(bytes: &mut [u8]) {
+pub fn fill_random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system provides randomness");
 }

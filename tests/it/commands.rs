@@ -13,43 +13,6 @@ fn client(server: &Server, key: &str) -> Client {
     Client::new(&Arc::new(RwLock::new(server.api.clone())), key)
 }
 
-#[test]
-fn a_configuration_is_checked_and_printed() {
-    let folder = Folder::new();
-    let file = folder.path().join("porchlight.toml");
-    std::fs::write(&file, "[session]\nidle_timeout = \"45m\"\n").unwrap();
-    let printed = porchlight()
-        .args(["print-config", "--config"])
-        .arg(&file)
-        .env("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "77")
-        .output()
-        .unwrap();
-    let printed = successful(printed);
-    for line in [
-        "idle_timeout = \"45m\"",
-        "rate_limit_per_second = 77",
-        "max_duration = \"12h\"",
-    ] {
-        assert!(printed.contains(line), "{line} in:\n{printed}");
-    }
-    std::fs::write(&file, &printed).unwrap();
-    let checked = porchlight()
-        .args(["check-config", "--config"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    successful(checked);
-
-    std::fs::write(&file, "[session]\nidle_timeuot = \"45m\"\n").unwrap();
-    let refused = porchlight()
-        .args(["check-config", "--config"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("idle_timeuot"));
-}
-
 /// Runs a failing command, and returns its exit code and its standard error.
 fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let output = porchlight()
@@ -169,47 +132,31 @@ fn read_commands_do_not_create_a_store() {
 }
 
 #[test]
-fn the_sample_configuration_names_every_key_with_its_default() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/porchlight.toml");
-    let text = std::fs::read_to_string(&sample).unwrap();
-    let folder = Folder::new();
-    let file = folder.path().join("porchlight.toml");
-    let printed = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        let printed = porchlight()
-            .args(["print-config", "--config"])
-            .arg(&file)
-            .output()
-            .unwrap();
-        successful(printed).parse::<toml::Table>().unwrap()
-    };
-    let defaults = printed("");
-    assert_eq!(
-        printed(&text),
-        defaults,
-        "the sample configuration changes no default"
-    );
-    let is_key = |line: &str| {
-        let key = line.split(" = ").next().unwrap_or_default();
-        line.contains(" = ")
-            && key
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-    };
-    let bare: Vec<_> = text
+fn a_page_names_every_command() {
+    let help = successful(porchlight().arg("--help").output().unwrap());
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let commands: Vec<_> = listed
         .lines()
-        .map(|line| match line.strip_prefix("# ") {
-            Some(rest) if is_key(rest) => rest,
-            _ => line,
-        })
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
         .collect();
-    assert_eq!(
-        printed(&bare.join("\n")),
-        defaults,
-        "the sample shows the defaults"
-    );
-    let shown: toml::Table = bare.join("\n").parse().unwrap();
-    assert_eq!(shown, defaults, "no key is left out");
+    assert!(commands.contains(&"serve"), "{commands:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let mut pages: Vec<_> = docs.map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root.join("README.md"));
+    let text: String = pages
+        .iter()
+        .map(|page| std::fs::read_to_string(page).unwrap())
+        .collect();
+    for command in commands {
+        assert!(
+            text.contains(&format!("porchlight {command}")),
+            "no page names `porchlight {command}`: describe it in docs or in README.md"
+        );
+    }
 }
 
 #[test]

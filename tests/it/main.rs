@@ -14,6 +14,8 @@ mod cluster;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod configuration;
+#[cfg(test)]
 mod console;
 #[cfg(test)]
 mod cql;

@@ -23,7 +23,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn random() -> String {
     let mut bytes = [0; 16];
-    world::fill(&mut bytes);
+    world::fill_random(&mut bytes);
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 

@@ -21,7 +21,6 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::key::KeyRecord;
-use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
 use porchlight_schema::message::Message;
 use porchlight_schema::review::Review;
 use porchlight_schema::session::{SessionEnd, Tenant};
@@ -35,6 +34,9 @@ use crate::plan::FaultRates;
 
 /// The text of every injected panic; the panic hook does not print these.
 pub(crate) const INJECTED: &str = "an injected panic";
+/// The maximum size of a snapshot. The service does not check it: it follows from the bounds of the
+/// detectors' state and of the events.
+const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {

@@ -7,7 +7,8 @@ use porchlight_core::webhook::signature::{secret_text, service_signature};
 use porchlight_core::webhook::{Cause, State};
 use porchlight_observe::quarantine;
 use porchlight_ports::{
-    Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, RetryOutcome, SecretSeal,
+    Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, RetryOutcome, RetryRefusal,
+    SecretSeal,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_store::engine::Space;
@@ -273,7 +274,7 @@ fn a_message_without_its_body_fails_and_holds_up_no_other() {
             let shown = webhooks.delivery(id).await.unwrap().unwrap();
             assert_eq!((shown.status, shown.body), (Failed, None));
             let retried = webhooks.retry(id).await.unwrap();
-            assert_eq!(retried, RetryOutcome::Refused);
+            assert_eq!(retried, RetryOutcome::Refused(RetryRefusal::BodyLost));
             assert!(world.webhooks.drain(Duration::from_secs(60)).await);
         }
     });
@@ -460,7 +461,7 @@ fn messages_for_a_deleted_endpoint_are_cancelled() {
                 .request_retry(world.tenant, id, world.clock.now())
                 .await
                 .unwrap(),
-            RetryOutcome::Refused
+            RetryOutcome::Refused(RetryRefusal::WebhookDeleted)
         );
         assert_eq!(world.store.sweep_outboxes().await.unwrap(), 1);
         world.endpoint(&receiver.url()).await;

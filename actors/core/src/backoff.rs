@@ -44,6 +44,13 @@ impl Backoff {
         let half_us = u64::try_from(half.as_micros()).unwrap_or(u64::MAX - 1);
         half + Duration::from_micros(random % (half_us + 1))
     }
+
+    /// Records a collision like [`Self::on_collision`], and returns the pause before the next
+    /// round; `None` if this was the last one of `rounds_max`.
+    pub fn next_round(&mut self, rounds_max: u32, random: u64) -> Option<Duration> {
+        let pause = self.on_collision(random);
+        (self.failures < rounds_max).then_some(pause)
+    }
 }
 
 #[cfg(test)]
@@ -71,6 +78,21 @@ mod tests {
         assert_eq!(backoff.on_failure(), Duration::from_millis(200));
         assert_eq!(backoff.on_collision(0), Duration::from_millis(200));
         assert_eq!(backoff.failures(), 2);
+    }
+
+    #[test]
+    fn a_change_ends_after_its_last_round() {
+        let rounds = |random: u64| {
+            let mut backoff = Backoff::new(10, 500);
+            std::iter::from_fn(move || backoff.next_round(20, random)).collect::<Vec<_>>()
+        };
+        for random in [0, 7, u64::MAX] {
+            let pauses = rounds(random);
+            assert_eq!(pauses.len(), 19, "the last round has no pause");
+            let waited: Duration = pauses.iter().sum();
+            assert!((3..8).contains(&waited.as_secs()), "{waited:?}");
+        }
+        assert_ne!(rounds(0), rounds(7), "writers with other numbers part");
     }
 
     #[test]

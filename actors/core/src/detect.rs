@@ -56,6 +56,11 @@ struct Observation<'a> {
 
 /// A family of detectors that processes one second after another. Its memory is bounded.
 trait Detector {
+    /// Returns the number of bytes of the detector on the heap.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+
     /// Processes the next second.
     fn observe(
         &mut self,
@@ -86,7 +91,18 @@ impl Detection {
     /// Returns the number of bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.movement.heap_bytes() + self.backtracking.heap_bytes() + self.gate.heap_bytes()
+        let Self {
+            motion: _,
+            height: _,
+            gps,
+            movement,
+            gate,
+            backtracking,
+            last_fix_ms: _,
+            last_sample_ms: _,
+        } = self;
+        let detectors: [&dyn Detector; 4] = [gps, movement, gate, backtracking];
+        detectors.iter().map(|one| one.heap_bytes()).sum()
     }
 
     /// Processes the next second.

@@ -10,7 +10,7 @@ pub struct Change {
     /// The number of the change.
     pub number: u32,
     /// The event's index in [`crate::timeline::Timeline::events`].
-    pub place: usize,
+    pub index: usize,
     /// Whether the event was closed (or is an instant); otherwise it was opened.
     pub is_closed: bool,
 }
@@ -40,15 +40,15 @@ impl EventLog {
     /// Returns the open event of this type.
     #[must_use]
     pub fn open_event(&self, event_type: EventType) -> Option<&Event> {
-        let place = usize::from(self.open[event_type as usize]).checked_sub(1)?;
-        self.events.get(place)
+        let index = usize::from(self.open[event_type as usize]).checked_sub(1)?;
+        self.events.get(index)
     }
 
     /// Returns the newest event of this type, open or closed.
     #[must_use]
     pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
-        let place = usize::from(self.newest[event_type as usize]).checked_sub(1)?;
-        self.events.get(place)
+        let index = usize::from(self.newest[event_type as usize]).checked_sub(1)?;
+        self.events.get(index)
     }
 
     /// Opens an event. At most one event of a type is open; a second one is ignored.
@@ -62,14 +62,14 @@ impl EventLog {
         if self.open[event_type as usize] != 0 {
             return;
         }
-        if let Some(place) = self.append(Event {
+        if let Some(index) = self.append(Event {
             event_type,
             t_start_ms,
             t_end_ms: None,
             confidence,
             metadata,
         }) {
-            self.open[event_type as usize] = u16::try_from(place + 1).unwrap_or(0);
+            self.open[event_type as usize] = u16::try_from(index + 1).unwrap_or(0);
         }
     }
 
@@ -81,12 +81,12 @@ impl EventLog {
         confidence: Confidence,
         metadata: Metadata,
     ) {
-        let Some(place) = usize::from(self.open[event_type as usize]).checked_sub(1) else {
+        let Some(index) = usize::from(self.open[event_type as usize]).checked_sub(1) else {
             return;
         };
         self.open[event_type as usize] = 0;
         if let (Some(event), Some(numbers)) =
-            (self.events.get_mut(place), self.numbers.get_mut(place))
+            (self.events.get_mut(index), self.numbers.get_mut(index))
         {
             event.t_end_ms = Some(t_end_ms.max(event.t_start_ms));
             event.confidence = confidence;
@@ -105,8 +105,8 @@ impl EventLog {
             confidence,
             metadata: Metadata::None,
         };
-        if let Some(place) = self.append(instant)
-            && let Some((opened, closed)) = self.numbers.get_mut(place)
+        if let Some(index) = self.append(instant)
+            && let Some((opened, closed)) = self.numbers.get_mut(index)
         {
             *closed = Some(*opened);
         }

@@ -168,7 +168,7 @@ impl Track {
         }
         let halts = halts(ctx);
         let legs = legs(ctx, &fixes, &halts);
-        let door = spot(ctx, score, "timeAtDoorSec").map(|door| at_halt(door, &halts));
+        let door = score.door_ms().map(|span_ms| door(ctx, span_ms, &halts));
         let is_stay = |halt: &&Halt| halt.event.event_type == EventType::Stopped;
         let mut track = Self {
             legs,
@@ -180,7 +180,7 @@ impl Track {
                 .collect(),
             start: first.place,
             end: last.place,
-            entrance: spot(ctx, score, "timeFromEntranceToDoorSec"),
+            entrance: score.entrance_ms().map(|t_ms| entrance(ctx, t_ms)),
             door,
             focus: Vec::new(),
             foot: (0, ctx.end_ms),
@@ -268,31 +268,27 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     if good.len() < 2 { fixes.to_vec() } else { good }
 }
 
-/// Returns the time and position of an observation, from the score's evidence.
-fn spot(ctx: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
-    let evidence = score.evidence.iter().find(|one| one.about == about)?;
-    let from_ms = evidence.t_start.map(milliseconds)?;
-    let is_door = about == "timeAtDoorSec";
-    let to_ms = evidence.t_end.map(milliseconds).filter(|_| is_door);
-    let around = match to_ms {
-        Some(to_ms) => (from_ms, to_ms),
-        None => (
-            from_ms.saturating_sub(INSTANT_MS),
-            from_ms.saturating_add(INSTANT_MS),
-        ),
-    };
-    let known = ctx.input.context.entrance.filter(|_| !is_door);
-    let seen = ctx.estimate(around.0, around.1);
-    Some(Spot {
+/// Returns the time and position of the stay at the door.
+fn door(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), halts: &[Halt]) -> Spot {
+    let seen = ctx.estimate(from_ms, to_ms);
+    let spot = Spot {
         t_ms: from_ms,
-        place: known.or(seen.map(|estimate| estimate.place)),
-    })
+        place: seen.map(|estimate| estimate.place),
+    };
+    at_halt(spot, halts)
 }
 
-/// Returns a time of the evidence in whole milliseconds. Most of them are not exact in seconds, so a
-/// cut value may lie before the stay that begins there.
-fn milliseconds(seconds: f64) -> u32 {
-    (seconds * 1_000.0).round() as u32
+/// Returns the time and position at which the courier entered the building.
+fn entrance(ctx: &ScoringContext<'_>, t_ms: u32) -> Spot {
+    let seen = ctx.estimate(
+        t_ms.saturating_sub(INSTANT_MS),
+        t_ms.saturating_add(INSTANT_MS),
+    );
+    let known = ctx.input.context.entrance;
+    Spot {
+        t_ms,
+        place: known.or(seen.map(|estimate| estimate.place)),
+    }
 }
 
 /// Moves a spot to the position of the stay that contains its time.
@@ -449,9 +445,6 @@ mod tests {
 
     #[test]
     fn a_stay_holds_the_door_that_begins_with_it() {
-        for t_ms in 0..20_000 {
-            assert_eq!(milliseconds(f64::from(t_ms) / 1_000.0), t_ms);
-        }
         let place = Place {
             east_m: 3.0,
             north_m: 4.0,
@@ -468,7 +461,7 @@ mod tests {
             duration_ms: 30_000,
         };
         let door = Spot {
-            t_ms: milliseconds(1.001),
+            t_ms: 1_001,
             place: None,
         };
         assert_eq!(at_halt(door, &[stay]).place, Some(place));

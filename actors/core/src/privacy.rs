@@ -21,4 +21,4 @@ pub use recent_changes::{Change, RecentChanges, Seen};
 pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
 pub use room::Room;
 pub use schedule::{OpenKey, Schedule};
-pub use step::{Outcome, Step};
+pub use step::{Outcome, Step, StoreStep};

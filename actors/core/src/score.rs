@@ -34,7 +34,7 @@ pub use knowledge::{
 };
 
 use porchlight_schema::event::{Event, seconds, sort_events};
-use porchlight_schema::insight::{Metrics, Score, Summary};
+use porchlight_schema::insight::{Metrics, Score, Summary, statement};
 use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use porchlight_schema::sample::SystemName;
 use porchlight_schema::session::PodType;
@@ -237,7 +237,7 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, evidence: &mut Eviden
     let text = format!("{at_door_sec:.0} s at the door.");
     let span = Some((door_from_ms, door_to_ms));
     evidence.add(
-        "timeAtDoorSec",
+        statement::TIME_AT_DOOR_SEC,
         "stay",
         at_door_sec,
         span,
@@ -259,7 +259,7 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, evidence: &mut Eviden
         );
         let span = Some((entrance.at_ms, door_from_ms));
         evidence.add(
-            "timeFromEntranceToDoorSec",
+            statement::TIME_FROM_ENTRANCE_TO_DOOR_SEC,
             "entrance",
             way_sec,
             span,

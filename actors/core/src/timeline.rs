@@ -17,7 +17,7 @@ pub struct NumberedChange {
     /// The number of the change.
     pub number: u32,
     /// The event's index, which connects its opening and its closing.
-    pub place: u32,
+    pub index: u32,
     /// The event at that time.
     pub event: Event,
 }
@@ -118,18 +118,18 @@ impl Timeline {
     #[must_use]
     pub fn changes_since(&self, number: u32) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (place, &(opened, closed)) in self.log.numbers.iter().enumerate() {
+        for (index, &(opened, closed)) in self.log.numbers.iter().enumerate() {
             if opened >= number && closed != Some(opened) {
                 changes.push(Change {
                     number: opened,
-                    place,
+                    index,
                     is_closed: false,
                 });
             }
             if let Some(closed) = closed.filter(|&closed| closed >= number) {
                 changes.push(Change {
                     number: closed,
-                    place,
+                    index,
                     is_closed: true,
                 });
             }
@@ -147,14 +147,14 @@ impl Timeline {
     }
 
     fn numbered(&self, change: Change) -> Option<NumberedChange> {
-        let mut event = *self.log.events.get(change.place)?;
+        let mut event = *self.log.events.get(change.index)?;
         if !change.is_closed {
             event.t_end_ms = None;
-            (event.confidence, event.metadata) = *self.log.as_opened.get(change.place)?;
+            (event.confidence, event.metadata) = *self.log.as_opened.get(change.index)?;
         }
         Some(NumberedChange {
             number: change.number,
-            place: u32::try_from(change.place).ok()?,
+            index: u32::try_from(change.index).ok()?,
             event,
         })
     }

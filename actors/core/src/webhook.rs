@@ -43,6 +43,8 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 /// The cause of a failed attempt: the contract's closed list.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -99,6 +101,8 @@ impl Cause {
 
 /// The state of a message. A message that waits for a deleted endpoint also counts as cancelled,
 /// without being changed.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
     /// The message waits: for its first attempt when `attempts` is 0, otherwise for a retry.

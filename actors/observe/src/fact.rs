@@ -121,7 +121,7 @@ pub enum Fact<'a> {
 
 /// Returns an error and its causes in one line, for the log and never for clients.
 #[must_use]
-pub fn chain(error: &(dyn Error + 'static)) -> String {
+pub fn error_text(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -227,7 +227,7 @@ impl Fact<'_> {
                 doing,
                 error,
             } => {
-                tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error = chain(error), "store failed");
+                tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error = error_text(error), "store failed");
             }
             Fact::Damaged {
                 session_id,
@@ -236,7 +236,7 @@ impl Fact<'_> {
             } => {
                 StoreMetrics::get().damaged.increment(1);
                 quarantine::keep_damaged(Damaged { session_id, what });
-                tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data damaged");
+                tracing::error!(request_id, session = %session_id, what, error = error_text(error), "stored data damaged");
             }
             Fact::SnapshotOfOtherRelease { session_id } => {
                 on_snapshot_of_other_release(request_id, session_id);

@@ -44,7 +44,7 @@ use std::sync::LazyLock;
 use metrics::{Counter, Gauge, Histogram};
 
 pub use catalogue::{CATALOGUE, Definition, Instrument, Label, describe, name};
-pub use fact::{Fact, chain};
+pub use fact::{Fact, error_text};
 
 label! {
     /// A kind of actor.

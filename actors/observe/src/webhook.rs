@@ -8,7 +8,7 @@ use porchlight_ports::{Depth, StoreError};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::{chain, name};
+use super::{error_text, name};
 
 label! {
     /// The outcome of an attempt: delivered, or the cause of its failure.
@@ -235,7 +235,7 @@ impl WebhookMetrics {
     /// Records that a store operation of a tenant's webhooks failed; they will retry.
     pub fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
         self.store_failures.increment(1);
-        tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, error = chain(error),
+        tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, error = error_text(error),
             "a store operation of a webhook failed");
     }
 }

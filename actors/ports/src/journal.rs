@@ -35,6 +35,8 @@ pub struct JournalEntry {
 
 /// A decision about a session's batches or messages. It is stored before it takes effect, so that a
 /// replay makes the same decision.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Note {
     /// The gap from `first` to `last` was skipped: batches that arrive for it later are late.

@@ -9,6 +9,8 @@ mod keys;
 mod outbox;
 mod recorders;
 mod sessions;
+#[cfg(test)]
+mod stored_numbers;
 mod transport;
 
 pub use cluster::{LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers, SingleNode};
@@ -19,8 +21,8 @@ pub use key_check::{KeyCheck, KeyCheckValue};
 pub use keys::{Keys, Organization};
 pub use outbox::{
     BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Depth, Endpoint,
-    Outbox, PreviousSecret, RememberedSecret, RetryOutcome, SealedSecret, SecretRequest,
-    SecretSeal, Work,
+    Outbox, PreviousSecret, RememberedSecret, RetryOutcome, RetryRefusal, SealedSecret,
+    SecretRequest, SecretSeal, Work,
 };
 pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{

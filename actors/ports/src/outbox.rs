@@ -1,5 +1,8 @@
 //! Endpoints and their outboxes: the store interface of webhooks.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -69,6 +72,8 @@ pub struct Endpoint {
 }
 
 /// The request that created a secret.
+///
+/// Stores hold the number of a variant: append a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretRequest {
     /// `POST /v1/webhooks`.
@@ -210,19 +215,18 @@ impl DeliveryRow {
         }
     }
 
-    /// Returns whether a customer whose endpoint is `current` may request another attempt. A
-    /// message that was cancelled because it was held for too long may be sent; a message that
-    /// waited for a deleted endpoint may not, nor may one that has had
-    /// [`DELIVERY_ATTEMPTS_MAX`](porchlight_schema::limits::DELIVERY_ATTEMPTS_MAX) attempts.
+    /// Returns the reason why a customer whose endpoint is `current` cannot request another
+    /// attempt, or `None` if the customer can. A message that was cancelled because it was held for
+    /// too long may be sent.
     #[must_use]
-    pub fn may_be_retried(&self, current: Option<EndpointId>) -> bool {
-        if !self.queued.has_attempts_left() {
-            return false;
-        }
+    pub fn retry_refusal(&self, current: Option<EndpointId>) -> Option<RetryRefusal> {
+        let is_current = current == Some(self.endpoint_id);
         match self.queued.state {
-            State::Superseded => false,
-            State::Waiting | State::Held => current == Some(self.endpoint_id),
-            State::Delivered | State::Failed | State::Cancelled => true,
+            State::Superseded => Some(RetryRefusal::Superseded),
+            State::Waiting | State::Held if !is_current => Some(RetryRefusal::WebhookDeleted),
+            _ if !self.queued.has_attempts_left() => Some(RetryRefusal::AttemptsUsed),
+            _ if current.is_none() => Some(RetryRefusal::NoWebhook),
+            _ => None,
         }
     }
 
@@ -290,6 +294,22 @@ pub struct DeliveryDetail {
     pub attempts: Vec<(u32, AttemptResult)>,
 }
 
+/// The reason why a delivery cannot be retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryRefusal {
+    /// A newer insight replaced the message.
+    Superseded,
+    /// The endpoint for which the message waited was deleted.
+    WebhookDeleted,
+    /// The message has had
+    /// [`DELIVERY_ATTEMPTS_MAX`](porchlight_schema::limits::DELIVERY_ATTEMPTS_MAX) attempts.
+    AttemptsUsed,
+    /// The body of the message is missing or damaged.
+    BodyLost,
+    /// The tenant has no endpoint.
+    NoWebhook,
+}
+
 /// The outcome of a requested retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryOutcome {
@@ -297,11 +317,18 @@ pub enum RetryOutcome {
     Requested,
     /// The delivery does not exist.
     Unknown,
-    /// The delivery is superseded or cancelled, its body is lost, it has had too many attempts, or
-    /// there is no endpoint.
-    Refused,
+    /// The delivery cannot be retried.
+    Refused(RetryRefusal),
     /// The session of the message is restricted.
     Restricted,
+}
+
+impl RetryOutcome {
+    /// Returns whether the delivery cannot be retried.
+    #[must_use]
+    pub fn is_refused(self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
 }
 
 /// The outcome of a requested bulk retry.

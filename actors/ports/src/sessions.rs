@@ -1,5 +1,6 @@
 //! Sessions, their snapshots and their insights.
 
+mod filter;
 mod outcome;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::StoreResult;
+pub use filter::SessionFilter;
 pub use outcome::SessionOutcome;
 
 /// A message to be committed together with its cause. The store queues it under the session's next
@@ -136,21 +138,6 @@ impl PodRow {
         }
         Some(self)
     }
-}
-
-/// A filter of sessions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionFilter {
-    /// Only sessions with this status.
-    pub status: Option<SessionStatus>,
-    /// Only sessions of this delivery.
-    pub delivery_id: Option<String>,
-    /// Only sessions of this courier.
-    pub external_rider_id: Option<String>,
-    /// The earliest creation time.
-    pub from: Option<TimestampMs>,
-    /// The time before which they were created.
-    pub to: Option<TimestampMs>,
 }
 
 /// A page of a list, newest first.

@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use porchlight_core::privacy::{Mark, Seen, SessionAccess};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
@@ -252,7 +252,7 @@ async fn read_marks(
             if let Ok(subject) = <[u8; 32]>::try_from(rest) {
                 let mark = decode(&document.data).unwrap_or_else(|error| {
                     let organization = tenant.organization_id;
-                    tracing::error!(%organization, error = chain(&error), "a privacy mark is damaged: its subject counts as restricted, suppressed and held");
+                    tracing::error!(%organization, error = error_text(&error), "a privacy mark is damaged: its subject counts as restricted, suppressed and held");
                     Mark::of_damaged()
                 });
                 known.entry(tenant).or_default().insert(subject, mark);

@@ -32,11 +32,8 @@ impl Rounds {
     pub(crate) async fn on_lost(&mut self) -> StoreResult<()> {
         // Each hasher has keys of its own.
         let random = RandomState::new().hash_one(self.pauses.failures());
-        let pause = self.pauses.on_collision(random);
-        if self.pauses.failures() >= ROUNDS_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        tokio::time::sleep(pause).await;
+        let pause = self.pauses.next_round(ROUNDS_MAX, random);
+        tokio::time::sleep(pause.ok_or(StoreError::Overloaded)?).await;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod privacy;
 mod recorder;
 mod renewal;
 mod retention;
+mod reviews;
 mod session_ids;
 mod shards;
 mod telemetry;
@@ -47,6 +48,7 @@ pub use privacy::{
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use retention::{Swept, TenantRetention};
+pub use reviews::{NewReview, ReviewRefused};
 pub use shards::ReconcileScope;
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;

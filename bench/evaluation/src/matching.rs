@@ -23,8 +23,10 @@ fn is_boundary_error(piece: Span, detected: &Detected) -> bool {
     piece.length() < (0.5 * f64::from(whole_ms) / 1000.0).min(BOUNDARY_ERROR_SEC_MAX)
 }
 
-fn is_instant(event_type: EventType) -> bool {
-    matches!(event_type, EventType::Gate | EventType::GpsRestored)
+/// Returns whether a detection matches a label if it starts at the same time; its end does not
+/// count.
+fn is_matched_by_start(event_type: EventType) -> bool {
+    event_type.is_instant() || event_type == EventType::Gate
 }
 
 /// The shortest stay that is an event, seconds (contract 4). A shorter one may be part of a walk.
@@ -275,7 +277,7 @@ fn matched(
     for (label, segment) in segments.iter().enumerate() {
         for (detection, (own, _)) in own.iter().enumerate() {
             let truth = ends.stretch(segment, *own);
-            let quality = if is_instant(event_type) {
+            let quality = if is_matched_by_start(event_type) {
                 let off = (own.from - truth.from).abs();
                 (off <= INSTANT_SEC).then(|| 1.0 - off / (2.0 * INSTANT_SEC))
             } else {
@@ -302,7 +304,7 @@ fn measure(tally: &mut Tally, segment: &Segment, own: Span, detected: &Detected)
     tally
         .boundary_errors_sec
         .push((own.from - truth.from).abs());
-    if !is_instant(segment.event_type) {
+    if !is_matched_by_start(segment.event_type) {
         tally.boundary_errors_sec.push((own.to - truth.to).abs());
     }
     if let Some(opened_at_ms) = detected.opened_at_ms {

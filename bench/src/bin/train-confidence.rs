@@ -148,7 +148,17 @@ fn add(rows: &mut Rows, source: &str, recording: &mut Recording) -> anyhow::Resu
 /// Returns whether the confidence of an annotation is learned; that of the position quality follows
 /// from its rules.
 fn is_learned(event_type: EventType) -> bool {
-    matches!(event_type, EventType::Gate | EventType::Backtracking)
+    match event_type {
+        EventType::Backtracking | EventType::Gate => true,
+        EventType::Driving
+        | EventType::Elevator
+        | EventType::GpsDegraded
+        | EventType::GpsLost
+        | EventType::GpsRestored
+        | EventType::Stairs
+        | EventType::Stopped
+        | EventType::Walking => false,
+    }
 }
 
 fn recorded(rows: &mut Rows, folder: &Path) -> anyhow::Result<()> {

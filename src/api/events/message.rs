@@ -43,7 +43,7 @@ pub(super) fn event(out: &mut Vec<u8>, id: u32, session_id: SessionId, change: &
     let session = session_id.to_string();
     let session = session.strip_prefix(SessionId::PREFIX).unwrap_or_default();
     let view = EventView {
-        event_id: format!("evt_{session}_{:04}", change.place),
+        event_id: format!("evt_{session}_{:04}", change.index),
         event: change.event.wire(),
     };
     put(out, id, "event", &view);
@@ -88,7 +88,7 @@ mod tests {
         };
         let change = NumberedChange {
             number: 6,
-            place: 3,
+            index: 3,
             event,
         };
         let mut out = Vec::new();

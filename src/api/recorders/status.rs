@@ -4,7 +4,7 @@
 use actix_web::HttpResponse;
 use porchlight_actors::service::{InsightState, Recorder};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::insight::InsightView;
+use porchlight_schema::insight::{InsightView, statement};
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use porchlight_http::request_context::{self, RequestContext};
 
 /// The fields of the summary that the page omits: the courier gets the measurements, and only the
 /// customer gets a suspicion.
-const CUSTOMERS_ONLY: [&str; 2] = ["fraudScore", "suspiciousBehavior"];
+const CUSTOMERS_ONLY: [&str; 2] = [statement::FRAUD_SCORE, statement::SUSPICIOUS_BEHAVIOR];
 /// The fields of the insight that the page gets.
 const SHOWN: [&str; 5] = ["status", "summary", "reasonCodes", "events", "metrics"];
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use porchlight_schema::event::EventType;
 use serde_json::Value;
 
 /// Prints the events of a session, each start and each end once.
@@ -18,7 +19,8 @@ impl EventPrinter {
             let name = event["type"].as_str().unwrap_or_default();
             let t_start = event["tStart"].as_f64().unwrap_or_default();
             let t_end = event["tEnd"].as_f64();
-            let is_over = t_end.is_some() || name == "GPS_RESTORED";
+            let event_type: Option<EventType> = serde_json::from_value(event["type"].clone()).ok();
+            let is_over = t_end.is_some() || event_type.is_some_and(EventType::is_instant);
             let key = (name.to_owned(), (t_start * 1000.0) as u64);
             match self.printed.insert(key, is_over) {
                 None if is_over => print_event("·", name, t_start, t_end, event)?,

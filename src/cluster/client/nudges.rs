@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_observe::peer::{Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::Nudge;
 
@@ -53,7 +53,7 @@ fn on_nudged(peer: &Peer, sent: Result<(), RequestError>, count: usize) {
         Err(error) => {
             tracing::debug!(
                 node = peer.name.0,
-                error = chain(&error),
+                error = error_text(&error),
                 "a node could not be nudged"
             );
             Nudged::Lost

@@ -2,10 +2,12 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
+use porchlight_actors::service::NewReview;
 use porchlight_core::score::explanation::{PlainExplanation, explain_plainly};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::score_of;
 use porchlight_ports::SessionRow;
+use porchlight_schema::insight::statement;
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState};
 
@@ -16,14 +18,14 @@ use super::super::signed_in::SignedInRequest;
 
 /// The fields of evidence and their names for the person concerned.
 const NAMES: [(&str, &str); 8] = [
-    ("rightDoorstep", "Right door"),
-    ("fraudScore", "Doubts about the recording"),
-    ("suspiciousBehavior", "Marked for a check"),
-    ("frictionScore", "Difficulty of the delivery"),
-    ("visibilityScore", "Completeness of the recording"),
-    ("floorsClimbed", "Floors"),
-    ("elevatorUsed", "Elevator"),
-    ("attemptCycles", "Visits to the door"),
+    (statement::RIGHT_DOORSTEP, "Right door"),
+    (statement::FRAUD_SCORE, "Doubts about the recording"),
+    (statement::SUSPICIOUS_BEHAVIOR, "Marked for a check"),
+    (statement::FRICTION_SCORE, "Difficulty of the delivery"),
+    (statement::VISIBILITY_SCORE, "Completeness of the recording"),
+    (statement::FLOORS_CLIMBED, "Floors"),
+    (statement::ELEVATOR_USED, "Elevator"),
+    (statement::ATTEMPT_CYCLES, "Visits to the door"),
 ];
 
 pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
@@ -131,23 +133,22 @@ pub(super) async fn review(mut request: SignedInRequest) -> Result<HttpResponse,
     let form = request.form().await?;
     let row = request.session().await?;
     score_of(&request.state.service, &row).await?;
-    let text = |name: &str, chars_max: usize| {
-        let text: String = form.get(name).trim().chars().take(chars_max).collect();
-        (!text.is_empty()).then_some(text)
+    let text = |name: &str| {
+        let text = form.get(name).trim();
+        (!text.is_empty()).then(|| text.to_owned())
     };
     let state = ReviewState::ALL
         .into_iter()
         .find(|state| state.as_str() == form.get("state"));
-    let review = Review {
+    let new = NewReview {
         state: state.ok_or_else(|| {
             Problem::new(Code::InvalidParameter, "Choose the result of the review.")
         })?,
-        note: text("note", REVIEW_NOTE_CHARS_MAX),
-        by: text("by", TEXT_CHARS_MAX),
-        reviewed_at: request.now(),
-        key_id: request.key.id,
+        note: text("note"),
+        by: text("by"),
     };
-    request.sessions().put_review(&row, review).await?;
+    let key_id = request.key.id;
+    request.sessions().put_review(&row, new, key_id).await?;
     let id = row.start.session_id;
     Ok(guard::redirect(&format!(
         "{ROOT}/sessions/{id}/explanation"

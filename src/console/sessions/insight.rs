@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use porchlight_ports::SessionRow;
-use porchlight_schema::insight::{InsightRecord, Score};
+use porchlight_schema::insight::InsightRecord;
 use porchlight_schema::session::{EndReason, Pod, PodType, SessionType};
 
 use super::super::descriptions;
@@ -88,21 +88,6 @@ fn proof(pod: Option<&Pod>) -> Markup {
         (kind) ": "
         @if is_link { a.break href=(pod.url) rel="noreferrer noopener external" target="_blank" { (pod.url) } } @else { span.break { (pod.url) } }
     }
-}
-
-/// Returns the start and end of the drop-off according to the doorstep evidence, in milliseconds
-/// since the start.
-pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
-    let spans = score
-        .evidence
-        .iter()
-        .filter(|entry| entry.about == "rightDoorstep");
-    let mut spans = spans.filter_map(|entry| Some((entry.t_start?, entry.t_end?)));
-    let (from, to) = spans.next()?;
-    Some((
-        (from.max(0.0) * 1_000.0) as u32,
-        (to.max(0.0) * 1_000.0) as u32,
-    ))
 }
 
 /// Renders the phone's details.

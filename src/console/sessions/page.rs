@@ -9,7 +9,7 @@ use porchlight_http::problem::Problem;
 use porchlight_ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_schema::event::Event;
 use porchlight_schema::ids::EndpointId;
-use porchlight_schema::insight::{DroppedSamples, InsightRecord};
+use porchlight_schema::insight::{DroppedSamples, InsightRecord, Score};
 use porchlight_schema::session::Pod;
 
 use super::super::layout::{Frame, Notice, Section, counted, duration, notice};
@@ -161,7 +161,7 @@ fn page(frame: &Frame<'_>, console: &Console, content: &PageContent) -> Markup {
         address: &row.start.address,
         trace: &content.trace,
         events: &content.events,
-        drop_off: score.and_then(insight::drop_off),
+        drop_off: score.and_then(Score::drop_off_ms),
     };
     let live = (!content.has_result()).then(|| live::address(row.start.session_id));
     html! {

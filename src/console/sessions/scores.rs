@@ -3,28 +3,26 @@
 
 use maud::{Markup, html};
 use porchlight_core::score::explanation::NO_EXPLANATION;
-use porchlight_schema::insight::{Evidence, ReasonCode, Score};
+use porchlight_schema::insight::{Evidence, ReasonCode, Score, statement};
 
 use super::super::descriptions;
 use super::timeline::stamp;
 
 /// The subjects of evidence: the name in the insight and the label here.
 const ABOUT: [(&str, &str); 9] = [
-    ("rightDoorstep", "Right doorstep"),
-    ("fraudScore", "Fraud"),
-    ("suspiciousBehavior", "Suspicious behaviour"),
-    ("frictionScore", "Friction"),
-    ("visibilityScore", "Visibility"),
-    ("floorsClimbed", "Floors climbed"),
-    ("elevatorUsed", "Elevator used"),
-    ("attemptCycles", "Visits to the door"),
-    ("totalDurationSec", "Duration"),
+    (statement::RIGHT_DOORSTEP, "Right doorstep"),
+    (statement::FRAUD_SCORE, "Fraud"),
+    (statement::SUSPICIOUS_BEHAVIOR, "Suspicious behaviour"),
+    (statement::FRICTION_SCORE, "Friction"),
+    (statement::VISIBILITY_SCORE, "Visibility"),
+    (statement::FLOORS_CLIMBED, "Floors climbed"),
+    (statement::ELEVATOR_USED, "Elevator used"),
+    (statement::ATTEMPT_CYCLES, "Visits to the door"),
+    (statement::TOTAL_DURATION_SEC, "Duration"),
 ];
 
-/// The name of the fraud score in the insight.
-const FRAUD: &str = "fraudScore";
 /// The subjects whose evidence may speak against a courier.
-const SUSPICION: [&str; 2] = [FRAUD, "suspiciousBehavior"];
+const SUSPICION: [&str; 2] = [statement::FRAUD_SCORE, statement::SUSPICIOUS_BEHAVIOR];
 
 /// A score for display.
 struct DisplayedScore {
@@ -43,17 +41,17 @@ fn displayed_scores(score: &Score) -> Vec<DisplayedScore> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let high_is_bad = |share: f64| if share >= 0.5 { "bad" } else { "" };
     let value = |about: &str| match about {
-        "rightDoorstep" => (
+        statement::RIGHT_DOORSTEP => (
             yes(summary.right_doorstep),
             None,
             if summary.right_doorstep { "good" } else { "" },
         ),
-        "fraudScore" => (
+        statement::FRAUD_SCORE => (
             two_decimals(summary.fraud_score),
             Some(summary.fraud_score),
             high_is_bad(summary.fraud_score),
         ),
-        "suspiciousBehavior" => (
+        statement::SUSPICIOUS_BEHAVIOR => (
             yes(summary.suspicious_behavior),
             None,
             if summary.suspicious_behavior {
@@ -62,25 +60,25 @@ fn displayed_scores(score: &Score) -> Vec<DisplayedScore> {
                 ""
             },
         ),
-        "frictionScore" => (
+        statement::FRICTION_SCORE => (
             two_decimals(summary.friction_score),
             Some(summary.friction_score),
             "",
         ),
-        "visibilityScore" => (
+        statement::VISIBILITY_SCORE => (
             two_decimals(summary.visibility_score),
             Some(summary.visibility_score),
             "",
         ),
-        "floorsClimbed" => (
+        statement::FLOORS_CLIMBED => (
             summary
                 .floors_climbed
                 .map_or_else(unknown, |floors| floors.to_string()),
             None,
             "",
         ),
-        "elevatorUsed" => (summary.elevator_used.map_or_else(unknown, yes), None, ""),
-        "attemptCycles" => (summary.attempt_cycles.to_string(), None, ""),
+        statement::ELEVATOR_USED => (summary.elevator_used.map_or_else(unknown, yes), None, ""),
+        statement::ATTEMPT_CYCLES => (summary.attempt_cycles.to_string(), None, ""),
         _ => (
             stamp((summary.total_duration_sec * 1_000.0) as u32),
             None,
@@ -110,7 +108,11 @@ const LEVELS: (f64, f64) = (1.0 / 3.0, 2.0 / 3.0);
 
 /// Returns the word for a score.
 fn level(about: &str, share: f64) -> &'static str {
-    let (medium, high) = if about == FRAUD { FRAUD_LEVELS } else { LEVELS };
+    let (medium, high) = if about == statement::FRAUD_SCORE {
+        FRAUD_LEVELS
+    } else {
+        LEVELS
+    };
     if share >= high {
         "high"
     } else if share >= medium {
@@ -178,7 +180,7 @@ pub(super) fn evidence(score: &Score) -> Markup {
             section.why #{ "why-" (about) } aria-labelledby={ "name-" (about) } {
                 header { h3 #{ "name-" (about) } { @if value.is_none() { "Reason code: " } (name) } @if let Some(value) = value { strong { (value) } } }
                 ul { @for entry in &entries { (line(entry)) } }
-                @if about == FRAUD { (points(&entries)) }
+                @if about == statement::FRAUD_SCORE { (points(&entries)) }
             }
         }
         p.faint { "Scoring model " (score.weights) }
@@ -200,13 +202,13 @@ fn points(entries: &[&Evidence]) -> Markup {
 fn effect(entry: &Evidence) -> Markup {
     let words = match entry.points {
         0.0 => "·".to_owned(),
-        points if entry.about == FRAUD => {
+        points if entry.about == statement::FRAUD_SCORE => {
             (if points > 0.0 { "raises" } else { "lowers" }).to_owned()
         }
         points => format!("{points:+.2}"),
     };
     html! {
-        span.points class=[(entry.points > 0.0).then_some("more")] title=(if entry.about == FRAUD { "effect on suspicion" } else { "points" }) { (words) }
+        span.points class=[(entry.points > 0.0).then_some("more")] title=(if entry.about == statement::FRAUD_SCORE { "effect on suspicion" } else { "points" }) { (words) }
     }
 }
 
@@ -240,9 +242,9 @@ mod tests {
     #[test]
     fn a_score_has_a_word() {
         for (about, share, word) in [
-            (FRAUD, 0.19, "low"),
-            (FRAUD, 0.2, "medium"),
-            (FRAUD, 0.5, "high"),
+            (statement::FRAUD_SCORE, 0.19, "low"),
+            (statement::FRAUD_SCORE, 0.2, "medium"),
+            (statement::FRAUD_SCORE, 0.5, "high"),
             ("frictionScore", 0.3, "low"),
             ("frictionScore", 0.5, "medium"),
             ("visibilityScore", 1.0, "high"),
@@ -265,7 +267,7 @@ mod tests {
 
     #[test]
     fn evidence_of_fraud_shows_its_direction_and_other_evidence_its_points() {
-        let fraud = line(&entry(FRAUD, 2.5)).into_string();
+        let fraud = line(&entry(statement::FRAUD_SCORE, 2.5)).into_string();
         assert!(
             fraud.contains("raises") && !fraud.contains("2.50"),
             "{fraud}"
@@ -277,7 +279,11 @@ mod tests {
             other.contains("+0.25") && other.contains("Note: "),
             "{other}"
         );
-        let shown = points(&[&entry(FRAUD, 2.5), &entry(FRAUD, -4.6)]).into_string();
+        let shown = points(&[
+            &entry(statement::FRAUD_SCORE, 2.5),
+            &entry(statement::FRAUD_SCORE, -4.6),
+        ])
+        .into_string();
         assert!(shown.contains("add up to -2.10"), "{shown}");
     }
 }

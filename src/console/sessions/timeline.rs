@@ -185,7 +185,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
     let spans: Vec<_> = noted
         .iter()
         .map(|event| {
-            let end_ms = if event.event_type == EventType::GpsRestored {
+            let end_ms = if event.event_type.is_instant() {
                 event.t_start_ms
             } else {
                 end_ms(event, length_ms)
@@ -218,7 +218,13 @@ fn annotation_class(event: EventType) -> &'static str {
         EventType::GpsLost => "lost",
         EventType::GpsDegraded => "degraded",
         EventType::GpsRestored => "restored",
-        _ => "act",
+        EventType::Backtracking
+        | EventType::Driving
+        | EventType::Elevator
+        | EventType::Gate
+        | EventType::Stairs
+        | EventType::Stopped
+        | EventType::Walking => "act",
     }
 }
 

@@ -1,11 +1,12 @@
 //! Problems for requests whose object does not exist, whose limit is reached, or whose object is
 //! not in the required state.
 
-use porchlight_actors::service::ShareExceeded;
+use porchlight_actors::service::{ReviewRefused, ShareExceeded};
 use porchlight_observe::shares::Share;
-use porchlight_ports::RetryOutcome;
+use porchlight_ports::{RetryOutcome, RetryRefusal};
 use porchlight_schema::limits::{
-    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX,
+    DELIVERY_ATTEMPTS_MAX, PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX, REVIEW_NOTE_CHARS_MAX,
+    TEXT_CHARS_MAX,
 };
 
 use super::{Code, Problem};
@@ -104,14 +105,20 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Requested => Ok(()),
         RetryOutcome::Unknown => Err(delivery_not_found()),
         RetryOutcome::Restricted => Err(restricted()),
-        RetryOutcome::Refused => Err(Problem::new(
-            Code::NotRetryable,
-            format!(
-                "The delivery cannot be retried: it was superseded or cancelled, it has had \
-                 {DELIVERY_ATTEMPTS_MAX} attempts, its payload is damaged, or no webhook is registered."
-            ),
-        )),
+        RetryOutcome::Refused(refusal) => Err(not_retryable(refusal)),
     }
+}
+
+fn not_retryable(refusal: RetryRefusal) -> Problem {
+    let reason = match refusal {
+        RetryRefusal::Superseded => "a newer insight of the session replaced it".to_owned(),
+        RetryRefusal::WebhookDeleted => "its webhook was deleted while it waited".to_owned(),
+        RetryRefusal::AttemptsUsed => format!("it has had {DELIVERY_ATTEMPTS_MAX} attempts"),
+        RetryRefusal::BodyLost => "its payload is damaged".to_owned(),
+        RetryRefusal::NoWebhook => "no webhook is registered".to_owned(),
+    };
+    let detail = format!("The delivery cannot be retried: {reason}.");
+    Problem::new(Code::NotRetryable, detail)
 }
 
 /// Returns the problem for a session without scores.
@@ -121,4 +128,21 @@ pub fn not_scored() -> Problem {
         Code::NotScored,
         "The session has no scores: it is not scored yet, or scoring failed.",
     )
+}
+
+impl From<ReviewRefused> for Problem {
+    fn from(refused: ReviewRefused) -> Self {
+        match refused {
+            ReviewRefused::LongNote => Self::new(
+                Code::InvalidParameter,
+                format!("The note has more than {REVIEW_NOTE_CHARS_MAX} characters."),
+            ),
+            ReviewRefused::LongName => Self::new(
+                Code::InvalidParameter,
+                format!("The name of the reviewer has more than {TEXT_CHARS_MAX} characters."),
+            ),
+            ReviewRefused::NoSession => session_not_found(),
+            ReviewRefused::Store(error) => error.into(),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Problems for errors of webhooks.
 
 use porchlight_actors::webhook::{ConfigureError, TestError};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::UrlRefused;
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 
@@ -66,7 +66,7 @@ impl From<TestError> for Problem {
                 "Your organization has too many test events in flight.",
             ),
             TestError::Store(error) => error.into(),
-            TestError::Secret | TestError::Sign(_) => Self::internal(chain(&error)),
+            TestError::Secret | TestError::Sign(_) => Self::internal(error_text(&error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 
 use super::bookkeeping::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::data_keys::{DataKeys, FoundKey, next_file};
@@ -380,7 +380,7 @@ impl Sealing {
         let sync = move || {
             if let Err(error) = syncing.sync() {
                 tracing::error!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "files of destroyed data keys cannot be synced"
                 );
             }
@@ -391,7 +391,7 @@ impl Sealing {
             Ok(_) => true,
             Err(error) => {
                 tracing::error!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "the thread that syncs destroyed data keys cannot start"
                 );
                 false

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use porchlight_schema::limits::{DATA_KEYS_CACHED_MAX, DATA_KEYS_PER_FILE};
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 use porchlight_world::private_file::write_private;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -126,7 +126,7 @@ impl DataKeys {
             return Ok(());
         }
         let mut keys = Zeroizing::new(vec![0; DATA_KEYS_PER_FILE as usize * KEY_BYTES]);
-        fill(&mut keys);
+        fill_random(&mut keys);
         write_private(&self.folder, &file_name(file), &keys)
     }
 

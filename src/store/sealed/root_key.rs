@@ -6,7 +6,7 @@ use std::path::Path;
 
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 use porchlight_world::private_file::{sync_folder, write_private};
 use zeroize::Zeroizing;
 
@@ -25,7 +25,7 @@ fn cipher(secret: &Secret) -> XChaCha20Poly1305 {
 
 fn seal(secret: &Secret, root: &Secret) -> io::Result<Vec<u8>> {
     let mut nonce = [0; NONCE_BYTES];
-    fill(&mut nonce);
+    fill_random(&mut nonce);
     let payload = Payload {
         msg: root.as_slice(),
         aad: ROOT_PURPOSE,
@@ -63,7 +63,7 @@ pub(super) fn open(folder: &Path, secrets: &StoreSecrets) -> Result<Option<Secre
 /// Creates a root key in the folder of the keys, which is below the store's folder.
 pub(super) fn create(store: &Path, folder: &Path, secrets: &StoreSecrets) -> io::Result<Secret> {
     let mut root = Secret::default();
-    fill(root.as_mut_slice());
+    fill_random(root.as_mut_slice());
     create_folder(folder)?;
     write_private(folder, ROOT_FILE, &seal(&secrets.first, &root)?)?;
     sync_folder(store)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{Key, KeyInit, Tag, XChaCha20Poly1305, XNonce};
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 
 use super::key_folder::Secret;
 use crate::engine::Space;
@@ -34,7 +34,7 @@ pub(super) struct Nonces {
 impl Nonces {
     pub(super) fn new() -> Self {
         let mut random = [0; NONCE_BYTES - size_of::<u64>()];
-        fill(&mut random);
+        fill_random(&mut random);
         Self {
             random,
             next: AtomicU64::new(0),

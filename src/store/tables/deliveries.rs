@@ -2,7 +2,8 @@
 
 use porchlight_core::webhook::{ManualRetry, State};
 use porchlight_ports::{
-    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, RetryRefusal,
+    StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::Message;
@@ -254,13 +255,14 @@ pub fn request_retry(
         return Ok(RetryOutcome::Unknown);
     };
     let current = endpoints::find(txn.as_read(), tenant)?.map(|endpoint| endpoint.id);
-    match current {
-        Some(endpoint_id) if row.may_be_retried(current) => {
-            queue_retry(txn, endpoint_id, &row, at)?;
-            Ok(RetryOutcome::Requested)
-        }
-        _ => Ok(RetryOutcome::Refused),
+    if let Some(refusal) = row.retry_refusal(current) {
+        return Ok(RetryOutcome::Refused(refusal));
     }
+    let Some(endpoint_id) = current else {
+        return Ok(RetryOutcome::Refused(RetryRefusal::NoWebhook));
+    };
+    queue_retry(txn, endpoint_id, &row, at)?;
+    Ok(RetryOutcome::Requested)
 }
 
 /// Returns the next deliveries that a bulk retry may select. See
@@ -285,7 +287,7 @@ pub fn retryable(
     }
     let scan = Scan::state(range, STEP_ROWS);
     let next = scan_rows(read, tenant, filter, scan, EXAMINED_ROWS_MAX, &mut |row| {
-        if row.may_be_retried(current) {
+        if row.retry_refusal(current).is_none() {
             rows.push(row);
         }
         rows.len() < limit

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
-use porchlight_schema::session::{SessionStatus, Tenant};
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::session_index::place;
@@ -24,23 +24,6 @@ fn index(tenant: Tenant, filter: &SessionFilter) -> Vec<u8> {
         (None, None) => Key::of(b't').tenant(tenant),
     }
     .build()
-}
-
-fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
-    let status = match row.end {
-        None => SessionStatus::Recording,
-        Some(_) => SessionStatus::Completed,
-    };
-    let start = &row.start;
-    filter.status.is_none_or(|wanted| wanted == status)
-        && filter
-            .delivery_id
-            .as_ref()
-            .is_none_or(|wanted| *wanted == start.delivery_id)
-        && filter
-            .external_rider_id
-            .as_ref()
-            .is_none_or(|wanted| *wanted == start.external_rider_id)
 }
 
 fn range(
@@ -113,7 +96,7 @@ fn take(
     rows: &mut Vec<SessionRow>,
 ) -> StoreResult<ControlFlow<Option<SessionId>>> {
     if let Some(row) = sessions::find_readable(read, session_id)?
-        && matches(&row, filter)
+        && filter.matches(&row)
     {
         if rows.len() >= limit {
             let cursor = rows.last().map(|row| row.start.session_id);

@@ -51,6 +51,23 @@ async fn a_fault_is_reported_before_the_restriction() {
     server.stop().await;
 }
 
+/// A restriction also hides that a session has no scores (contract 11).
+#[actix::test]
+async fn a_review_of_a_restricted_session_without_scores_is_refused_as_restricted() {
+    let server = server(0).await;
+    let id = server.start_session().await.id;
+    let restriction = body("r1", "restriction", json!({ "sessionId": id }));
+    perform(&server, &restriction).await;
+    let request = server.request(Method::PUT, &format!("/v1/sessions/{id}/review"));
+    let request = request
+        .header("Service-Key", &server.keys.secret)
+        .header("Content-Type", "application/json");
+    let review = json!({ "state": "reviewed" }).to_string();
+    let answer = Answer::of(request.body(review)).await;
+    answer.assert_problem(409, "restricted");
+    server.stop().await;
+}
+
 /// Starts a session of the courier `rider-1` under an idempotency key.
 async fn start(server: &Server, idempotency_key: &str) -> Answer {
     let request = server.request(Method::POST, "/v1/sessions/start");

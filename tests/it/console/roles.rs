@@ -1,5 +1,7 @@
 //! Tests the pages and actions that the console offers to a key of each role.
 
+use porchlight_schema::limits::REVIEW_NOTE_CHARS_MAX;
+
 use super::tenant::{role_key, session};
 use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
@@ -61,6 +63,8 @@ fn a_page_offers_exactly_the_actions_that_the_role_allows() {
                 );
             }
             let fields = [("state", "reviewed"), ("note", "seen")];
+            let note = "x".repeat(REVIEW_NOTE_CHARS_MAX + 1);
+            let long = [("state", "reviewed"), ("note", note.as_str())];
             let review = format!("/console/sessions/{id}/review");
             let hold = format!("/console/sessions/{id}/hold");
             let release = format!("/console/sessions/{id}/release-hold");
@@ -72,6 +76,7 @@ fn a_page_offers_exactly_the_actions_that_the_role_allows() {
             ];
             for (path, fields, done) in [
                 (review.as_str(), &fields[..], 303),
+                (review.as_str(), &long[..], 422),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
                 ("/console/webhook/pause", &[][..], 404),
                 ("/console/privacy/confirm", &access[..], 200),

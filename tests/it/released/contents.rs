@@ -4,7 +4,7 @@ use porchlight_core::score::{Knowledge, PlaceKnowledge};
 use porchlight_core::session::SessionMachine;
 use porchlight_ports::{
     Collection, DeliveryFilter, DocumentKind, JournalEntry, Outbox, RecorderRow, SessionFilter,
-    Store,
+    Store, StoreResult,
 };
 use porchlight_schema::ids::{RecorderId, SessionId, ShardSet};
 use porchlight_schema::session::{Env, Tenant};
@@ -22,6 +22,23 @@ fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap()
 }
 
+/// A result of a read of rows that a release wrote.
+trait OfRelease<T> {
+    /// Returns the value, or panics with the rule that keeps the rows of releases readable.
+    fn readable(self) -> T;
+}
+
+impl<T> OfRelease<T> for StoreResult<T> {
+    fn readable(self) -> T {
+        self.unwrap_or_else(|error| {
+            panic!(
+                "a row of a release no longer reads: {error}; append a field only at the end of its row \
+                 (schema/src/added_field.rs), and a variant only at the end of its enum"
+            )
+        })
+    }
+}
+
 fn sorted(mut values: Vec<Value>) -> Value {
     values.sort_by_key(Value::to_string);
     Value::Array(values)
@@ -30,9 +47,9 @@ fn sorted(mut values: Vec<Value>) -> Value {
 /// Returns the contents of a store; `learned` contains the keys of its learned data, in hexadecimal
 /// digits.
 pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -> Value {
-    let organizations = store.organizations().await.unwrap();
-    let keys = store.list_keys(None).await.unwrap();
-    let endpoints = store.endpoints().await.unwrap();
+    let organizations = store.organizations().await.readable();
+    let keys = store.list_keys(None).await.readable();
+    let endpoints = store.endpoints().await.readable();
     let (mut sessions, mut tenants) = (Map::new(), Vec::new());
     for organization in &organizations {
         for env in [Env::Sandbox, Env::Production] {
@@ -43,7 +60,7 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
             let page = store
                 .list(tenant, &SessionFilter::default(), ROWS_MAX, None)
                 .await
-                .unwrap();
+                .readable();
             assert!(page.next.is_none());
             for row in page.rows {
                 let id = row.start.session_id;
@@ -55,7 +72,7 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
     let live = store
         .live(ShardSet::ALL, None, ROWS_MAX as usize)
         .await
-        .unwrap();
+        .readable();
     let live: Vec<_> = live
         .iter()
         .map(|row| json!(row.start.session_id.to_string()))
@@ -63,17 +80,17 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
     let to_score = store
         .to_score(ShardSet::ALL, None, ROWS_MAX as usize)
         .await
-        .unwrap();
+        .readable();
     let to_score: Vec<_> = to_score.iter().map(|id| json!(id.to_string())).collect();
     let mut known = Map::new();
     for key in learned {
         let row = store
             .recall(from_hex(key).try_into().unwrap())
             .await
-            .unwrap();
+            .readable();
         known.insert(key.clone(), learned_value(key, &row.unwrap()));
     }
-    let (recorders, next) = store.recorders(None, ROWS_MAX as usize).await.unwrap();
+    let (recorders, next) = store.recorders(None, ROWS_MAX as usize).await.readable();
     assert!(next.is_none());
     let recorders: Vec<_> = recorders.iter().map(recorder).collect();
     let value = json!({
@@ -104,7 +121,7 @@ fn recorder((id, row): &(RecorderId, RecorderRow)) -> Value {
 async fn documents<S: Store>(store: &S, kind: DocumentKind) -> Value {
     let collection = Collection::of_service(kind);
     let documents = store.documents(collection, None, ROWS_MAX as usize);
-    let documents = documents.await.unwrap().into_iter().map(|document| {
+    let documents = documents.await.readable().into_iter().map(|document| {
         let text = String::from_utf8(document.data.clone());
         let data = text.unwrap_or_else(|_| to_hex(&document.data));
         (to_hex(&document.key), json!(data))
@@ -113,10 +130,10 @@ async fn documents<S: Store>(store: &S, kind: DocumentKind) -> Value {
 }
 
 async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
-    let row = store.find(id).await.unwrap().unwrap();
-    let entries = store.read(id, 0, ROWS_MAX as usize).await.unwrap();
-    let snapshot = store.newest_snapshot(id).await.unwrap();
-    let insight = store.insight(id).await.unwrap();
+    let row = store.find(id).await.readable().unwrap();
+    let entries = store.read(id, 0, ROWS_MAX as usize).await.readable();
+    let snapshot = store.newest_snapshot(id).await.readable();
+    let insight = store.insight(id).await.readable();
     let known = insight.as_ref().map(|insight| {
         let known: Knowledge = serde_json::from_slice(&insight.known).unwrap();
         known
@@ -134,16 +151,16 @@ async fn session<S: Store + Outbox>(store: &S, id: SessionId) -> Value {
     });
     json!({
         "row": row,
-        "pod": store.pod(id).await.unwrap(),
-        "notes": sorted(store.notes(id).await.unwrap().iter().map(to_json).collect()),
-        "newest": store.newest(id).await.unwrap(),
-        "count": store.count(id).await.unwrap(),
+        "pod": store.pod(id).await.readable(),
+        "notes": sorted(store.notes(id).await.readable().iter().map(to_json).collect()),
+        "newest": store.newest(id).await.readable(),
+        "count": store.count(id).await.readable(),
         "batches": entries.iter().map(batch).collect::<Vec<_>>(),
         "snapshot": snapshot,
         "insight": insight,
-        "review": store.review(id).await.unwrap(),
+        "review": store.review(id).await.readable(),
         "known": known,
-        "messages": store.messages(id).await.unwrap(),
+        "messages": store.messages(id).await.readable(),
     })
 }
 
@@ -173,17 +190,17 @@ async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Valu
     let page = store
         .deliveries(tenant, &filter, ROWS_MAX, None)
         .await
-        .unwrap();
+        .readable();
     assert!(page.next.is_none());
-    let endpoint = store.endpoint(tenant).await.unwrap();
+    let endpoint = store.endpoint(tenant).await.readable();
     if page.rows.is_empty() && endpoint.is_none() {
         return None;
     }
     let mut details = Map::new();
     for row in &page.rows {
         let id = row.queued.id;
-        let detail = store.delivery(tenant, id).await.unwrap().unwrap();
-        let message = store.message(id).await.unwrap();
+        let detail = store.delivery(tenant, id).await.readable().unwrap();
+        let message = store.message(id).await.readable();
         assert_eq!(message.map(|message| message.body), detail.body);
         let detail = json!({
             "row": detail.row,
@@ -195,7 +212,7 @@ async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Valu
     let mut retries = Vec::new();
     if let Some(endpoint) = &endpoint {
         let listing = store.listing(tenant, endpoint.id, None, None, None, ROWS_MAX as usize);
-        retries = listing.await.unwrap().manual;
+        retries = listing.await.readable().manual;
     }
     Some(json!({
         "tenant": tenant,

@@ -356,7 +356,7 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
     assert_eq!(queue.status(id).await, DeliveryStatus::Delivered);
 
     assert!(outbox.delete_endpoint(tenant).await.unwrap());
-    assert_eq!(ask(other, T0).await.unwrap(), RetryOutcome::Refused);
+    assert!(ask(other, T0).await.unwrap().is_refused());
     assert_eq!(queue.status(other).await, DeliveryStatus::Cancelled);
 }
 

@@ -67,6 +67,10 @@ pub(super) struct BacktrackingDetector {
 }
 
 impl Detector for BacktrackingDetector {
+    fn heap_bytes(&self) -> usize {
+        self.trail.heap_bytes()
+    }
+
     #[inline]
     fn observe(
         &mut self,
@@ -170,11 +174,6 @@ fn within_circle_deg(deg: f32) -> f32 {
 }
 
 impl BacktrackingDetector {
-    /// Returns the number of bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.trail.heap_bytes()
-    }
-
     /// Returns whether a fix shows the path: it is accurate and from satellites, and the body is
     /// not at rest. Fixes of a body at rest wander.
     fn is_on_path(&self, fix: &Fix) -> bool {

@@ -106,6 +106,10 @@ pub(super) struct GateDetector {
 }
 
 impl Detector for GateDetector {
+    fn heap_bytes(&self) -> usize {
+        [&self.pause, &self.earlier].into_iter().flatten().count() * size_of::<Pause>()
+    }
+
     #[inline]
     fn observe(
         &mut self,
@@ -190,11 +194,6 @@ impl Detector for GateDetector {
 }
 
 impl GateDetector {
-    /// Returns the number of bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        [&self.pause, &self.earlier].into_iter().flatten().count() * size_of::<Pause>()
-    }
-
     /// Adds the evidence of the newest second, and corrects that of the second before, which is
     /// clearer now that its successor is known.
     fn add_evidence(&mut self, t_ms: u32, gait: &Gait) {

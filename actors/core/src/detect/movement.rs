@@ -73,6 +73,13 @@ pub(super) struct MovementDetector {
 }
 
 impl Detector for MovementDetector {
+    fn heap_bytes(&self) -> usize {
+        self.frames.heap_bytes()
+            + self.position.heap_bytes()
+            + self.decoder.heap_bytes()
+            + self.arbiter.heap_bytes()
+    }
+
     fn observe(
         &mut self,
         context: &SessionContext,
@@ -172,14 +179,6 @@ impl Detector for MovementDetector {
 }
 
 impl MovementDetector {
-    /// Returns the heap size in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.frames.heap_bytes()
-            + self.position.heap_bytes()
-            + self.decoder.heap_bytes()
-            + self.arbiter.heap_bytes()
-    }
-
     /// Returns the number of seconds to wait. It is larger if positions are the only input and are
     /// rare.
     fn delay(&self, newest_ms: u32) -> usize {

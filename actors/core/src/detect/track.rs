@@ -212,8 +212,8 @@ impl Arbiter {
     pub(super) fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         // A halt at the very end may be parking. The runs behind the event are decided as they
         // stand.
-        while let Some(place) = self.first_qualified() {
-            self.advance(context, place, log);
+        while let Some(index) = self.first_qualified() {
+            self.advance(context, index, log);
         }
         if let Some(mut event) = self.event.take() {
             if self.pending.is_empty() {
@@ -308,9 +308,9 @@ impl Arbiter {
         if manoeuvre.state != State::Walk || manoeuvre.is_by_body() || manoeuvre.is_long_move() {
             return false;
         }
-        let place = before.len();
-        let before = match place.checked_sub(1) {
-            Some(place) => self.pending.get_mut(place),
+        let index = before.len();
+        let before = match index.checked_sub(1) {
+            Some(index) => self.pending.get_mut(index),
             None => self.event.as_mut(),
         };
         match (before, second.state) {
@@ -356,7 +356,7 @@ impl Arbiter {
 
     fn resolve_pending(&mut self, context: &SessionContext, log: &mut EventLog) {
         self.rejoin();
-        while let Some(place) = self.first_qualified() {
+        while let Some(index) = self.first_qualified() {
             let breaks = match &self.event {
                 None => true,
                 Some(event) => {
@@ -372,7 +372,7 @@ impl Arbiter {
             if !breaks {
                 break;
             }
-            self.advance(context, place, log);
+            self.advance(context, index, log);
             self.rejoin();
         }
     }
@@ -458,15 +458,15 @@ impl Arbiter {
         self.pending.iter().position(|run| self.is_event(run))
     }
 
-    /// Ends the event. The run at `place` is the next event, and the runs before it are not events.
-    fn advance(&mut self, context: &SessionContext, place: usize, log: &mut EventLog) {
+    /// Ends the event. The run at `index` is the next event, and the runs before it are not events.
+    fn advance(&mut self, context: &SessionContext, index: usize, log: &mut EventLog) {
         if let Some(event) = self.event.take() {
             event.close(context, log);
         }
-        let Some(run) = self.pending.get(place).copied() else {
+        let Some(run) = self.pending.get(index).copied() else {
             return;
         };
-        self.pending.drop_first(place + 1);
+        self.pending.drop_first(index + 1);
         if self.pending.is_empty() {
             self.pending = ShortQueue::default();
         }

@@ -9,7 +9,7 @@ use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestTy
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::{DestroyedKeys, Outcome, Step};
+use super::{DestroyedKeys, Outcome, Step, StoreStep};
 
 /// The maximum difference between the clocks of two nodes, milliseconds, with a margin: nodes whose
 /// clocks differ by more than ten seconds do not join.
@@ -255,27 +255,37 @@ impl PrivacyRequest {
     #[must_use]
     pub fn step(&self, now: TimestampMs) -> Step {
         if self.stage == Stage::Purging {
-            return Step::Purge;
+            return Step::Perform(StoreStep::Purge);
         }
         let RecordedSubject::Clear(subject) = &self.subject else {
             return Step::Over;
         };
         let subject = subject.clone();
         let until = self.covers_until();
-        match &self.stage {
-            Stage::Waiting => Step::WaitUntil(self.due_at),
-            Stage::Marking => Step::Mark(subject, until),
-            Stage::Settling(settled_at) if now < *settled_at => Step::WaitUntil(*settled_at),
-            Stage::Settling(_) => Step::Plan(subject, until),
-            Stage::Erasing(page) if page.is_empty() => Step::Plan(subject, until),
-            Stage::Erasing(page) => Step::Erase(page.clone()),
-            Stage::Recorders => Step::Recorders(subject, until),
-            Stage::IdempotencyKeys => Step::IdempotencyKeys,
-            Stage::Counting(after) => Step::Count(subject, *after),
-            Stage::Finishing => Step::Unmark(subject, until),
-            Stage::Withdrawing => Step::Withdraw(subject, until),
-            Stage::Purging | Stage::Done => Step::Over,
-        }
+        Step::Perform(match &self.stage {
+            Stage::Waiting => return Step::WaitUntil(self.due_at),
+            Stage::Marking => StoreStep::Mark(subject, until),
+            Stage::Settling(settled_at) if now < *settled_at => {
+                return Step::WaitUntil(*settled_at);
+            }
+            Stage::Settling(_) => StoreStep::Plan(subject, until),
+            Stage::Erasing(page) if page.is_empty() => StoreStep::Plan(subject, until),
+            Stage::Erasing(page) => StoreStep::Erase(page.clone()),
+            Stage::Recorders => StoreStep::Recorders(subject, until),
+            Stage::IdempotencyKeys => StoreStep::IdempotencyKeys,
+            Stage::Counting(after) => StoreStep::Count(subject, *after),
+            Stage::Finishing => StoreStep::Unmark(subject, until),
+            Stage::Withdrawing => StoreStep::Withdraw(subject, until),
+            Stage::Purging | Stage::Done => return Step::Over,
+        })
+    }
+
+    /// Returns whether an outcome of the current step ends a page of sessions, so that the request
+    /// gives way to those of other tenants.
+    #[must_use]
+    pub fn ends_page(&self, outcome: &Outcome) -> bool {
+        matches!(self.stage, Stage::Erasing(_) | Stage::Counting(_))
+            && !matches!(outcome, Outcome::Planned(..))
     }
 
     /// Records the outcome of the step that [`Self::step`] returned.

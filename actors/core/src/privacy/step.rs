@@ -9,6 +9,15 @@ use porchlight_schema::time::TimestampMs;
 pub enum Step {
     /// Waits until this time.
     WaitUntil(TimestampMs),
+    /// Performs a step on the store, and records its outcome.
+    Perform(StoreStep),
+    /// Does nothing: the request has ended.
+    Over,
+}
+
+/// A step that the shell performs on the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreStep {
     /// Begins at this time: the shell logs the erasure and changes the subject's mark.
     Mark(Subject, TimestampMs),
     /// Lists the next sessions of the subject that were created up to this time and are not under a
@@ -29,8 +38,6 @@ pub enum Step {
     Unmark(Subject, TimestampMs),
     /// Abandons the running erasure: removes its mark and rewrites the files of the store.
     Withdraw(Subject, TimestampMs),
-    /// Does nothing: the request has ended.
-    Over,
 }
 
 /// The outcome of a step.
@@ -40,8 +47,8 @@ pub enum Outcome {
     Done,
     /// The marks were written, and the other nodes will know of them by this time.
     Marked(TimestampMs),
-    /// A legal hold protects a session of the subject. The shell that returns it for [`Step::Mark`]
-    /// has left no mark and nothing was erased; for [`Step::Plan`] only held sessions are left.
+    /// A legal hold protects a session of the subject. The shell that returns it for [`StoreStep::Mark`]
+    /// has left no mark and nothing was erased; for [`StoreStep::Plan`] only held sessions are left.
     Held,
     /// The next page of sessions, their counts, and the numbers of their data keys. An empty page
     /// means that no sessions are left.

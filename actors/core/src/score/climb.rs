@@ -16,6 +16,7 @@ use core::ops::RangeInclusive;
 use std::fmt::Write as _;
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use porchlight_schema::insight::statement;
 
 use ground::Height;
 use way_back::Doubt;
@@ -197,7 +198,7 @@ fn unknown(
     evidence: &mut EvidenceLog,
 ) -> Climb {
     let text = EvidenceText::new(*text, explanation);
-    evidence.add("floorsClimbed", signal, 0.0, span, text);
+    evidence.add(statement::FLOORS_CLIMBED, signal, 0.0, span, text);
     Climb::unknown(elevator_used)
 }
 
@@ -224,7 +225,7 @@ fn doubted(
         ),
     };
     let text = EvidenceText::new(text, "A part of the way up was not detected as a climb.");
-    evidence.add("floorsClimbed", signal, 0.0, Some(span), text);
+    evidence.add(statement::FLOORS_CLIMBED, signal, 0.0, Some(span), text);
     Climb {
         floors: None,
         is_doubted: true,
@@ -448,7 +449,7 @@ fn explain(
     let explanation =
         "Storeys differ in height between buildings, and weather moves the air pressure.";
     evidence.add(
-        "floorsClimbed",
+        statement::FLOORS_CLIMBED,
         signal,
         points,
         Some(span),

@@ -1,6 +1,8 @@
 //! Decides whether the drop-off was at the address's door, by its horizontal position and by its
 //! floor.
 
+use porchlight_schema::insight::statement;
+
 use super::climb::Climb;
 use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::place::Places;
@@ -170,33 +172,33 @@ fn explain_horizontal(
     });
     let (signal, points, text) = match horizontal {
         Horizontal::At => (
-            "at_address",
+            statement::AT_ADDRESS,
             weights::AT,
             format!("The drop-off was at the address{far}."),
         ),
         Horizontal::Perhaps => (
-            "near_address",
+            statement::NEAR_ADDRESS,
             weights::PERHAPS,
             format!("The drop-off may have been at the address, but the position was poor{far}."),
         ),
         Horizontal::Off => (
-            "beside_address",
+            statement::BESIDE_ADDRESS,
             weights::BESIDE,
             format!("The drop-off was near the address, but not at the address{far}."),
         ),
         Horizontal::Elsewhere => (
-            "elsewhere",
+            statement::ELSEWHERE,
             weights::ELSEWHERE,
             format!("The drop-off was not at the address{far}."),
         ),
         Horizontal::Unknown => (
-            "place_unknown",
+            statement::PLACE_UNKNOWN,
             weights::UNKNOWN,
             "No drop-off on foot with a sufficiently accurate position was found.".to_owned(),
         ),
     };
     evidence.add(
-        "rightDoorstep",
+        statement::RIGHT_DOORSTEP,
         signal,
         points,
         span,
@@ -244,7 +246,7 @@ fn explain_vertical(
     };
     let explanation = "Buildings number their floors differently, and storeys differ in height.";
     evidence.add(
-        "rightDoorstep",
+        statement::RIGHT_DOORSTEP,
         signal,
         points,
         span,
@@ -279,7 +281,7 @@ impl Doorstep {
         let explanation =
             "The evidence of the fraud score says why, with the innocent explanations.";
         evidence.add(
-            "rightDoorstep",
+            statement::RIGHT_DOORSTEP,
             "positions_in_doubt",
             weights::POSITIONS_IN_DOUBT,
             None,

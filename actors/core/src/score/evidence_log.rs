@@ -2,6 +2,8 @@
 
 use porchlight_schema::event::seconds;
 use porchlight_schema::insight::Evidence;
+#[cfg(doc)]
+use porchlight_schema::insight::statement;
 
 /// A part of a session in milliseconds since its start; `None` means the whole session.
 pub(crate) type Span = Option<(u32, u32)>;
@@ -37,10 +39,11 @@ pub(crate) struct EvidenceLog {
 }
 
 impl EvidenceLog {
-    /// Adds an entry about a field of the insight, and returns its points, rounded by [`rounded`].
+    /// Adds an entry about a field or code of the insight, and returns its points, rounded by
+    /// [`rounded`]. `about` is a constant of [`statement`], or the name of a code.
     pub(crate) fn add(
         &mut self,
-        about: &str,
+        about: &'static str,
         signal: &str,
         points: f64,
         span: Span,

@@ -17,6 +17,7 @@ mod path_turns;
 mod strides;
 mod vibration;
 
+use porchlight_schema::insight::statement;
 use porchlight_schema::sample::SystemName;
 
 use super::Findings;
@@ -34,7 +35,7 @@ use crate::score::parameters::fraud::signals::{
 use crate::window::Fix;
 
 /// The field of the insight that the evidence is about.
-const ABOUT: &str = "fraudScore";
+const ABOUT: &str = statement::FRAUD_SCORE;
 
 /// A group of signals. Signals within a group depend on each other; groups do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +189,7 @@ fn add_flag_evidence(fraud: Fraud, grounds: &[&str], evidence: &mut EvidenceLog)
         (0.0, NO_EXPLANATION)
     };
     evidence.add(
-        "suspiciousBehavior",
+        statement::SUSPICIOUS_BEHAVIOR,
         "grounds",
         points,
         None,

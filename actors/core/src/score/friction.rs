@@ -1,6 +1,7 @@
 //! Scores how hard the delivery was.
 
 use porchlight_schema::event::{EventType, Metadata, seconds};
+use porchlight_schema::insight::statement;
 
 use super::attempts::Attempts;
 use super::climb::elevator;
@@ -10,6 +11,9 @@ use super::parameters::weights::friction as weights;
 use super::place::Places;
 use super::scoring_context::ScoringContext;
 use crate::plural::counted;
+
+/// The field of the insight that the evidence is about.
+const ABOUT: &str = statement::FRICTION_SCORE;
 
 /// Computes `1 − e^(−value / scale)`, so that the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
@@ -23,22 +27,9 @@ struct FrictionTotal<'l> {
 }
 
 impl FrictionTotal<'_> {
-    fn add(
-        &mut self,
-        signal: &str,
-        points: f64,
-        span: Span,
-        text: String,
-        explanation: &'static str,
-    ) {
+    fn add(&mut self, signal: &str, points: f64, span: Span, text: EvidenceText) {
         if points >= weights::POINTS_MIN {
-            self.points += self.evidence.add(
-                "frictionScore",
-                signal,
-                points,
-                span,
-                EvidenceText::new(text, explanation),
-            );
+            self.points += self.evidence.add(ABOUT, signal, points, span, text);
         }
     }
 }
@@ -64,15 +55,17 @@ pub(crate) fn score(
             "repeated_attempts",
             points,
             None,
-            text,
-            "The recipient may have asked the courier to come back.",
+            EvidenceText::new(
+                text,
+                "The recipient may have asked the courier to come back.",
+            ),
         );
     }
     if total.points > 1.0 {
         let over = 1.0 - total.points;
         let text = "The score is limited to 1.".to_owned();
         total.points += total.evidence.add(
-            "frictionScore",
+            ABOUT,
             "ceiling",
             over,
             None,
@@ -82,7 +75,7 @@ pub(crate) fn score(
     if total.points == 0.0 {
         let text = "Nothing made this delivery harder than others.".to_owned();
         total.evidence.add(
-            "frictionScore",
+            ABOUT,
             "none",
             0.0,
             None,
@@ -114,8 +107,7 @@ fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut Friction
         "waiting",
         points,
         attempts.door,
-        text,
-        "Part of it may be a break.",
+        EvidenceText::new(text, "Part of it may be a break."),
     );
     let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
     let span = gates.first().map(|event| ctx.span_of(event));
@@ -124,8 +116,7 @@ fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut Friction
         "gates",
         points,
         span,
-        text,
-        "A pause on the way can look like a gate.",
+        EvidenceText::new(text, "A pause on the way can look like a gate."),
     );
 }
 
@@ -148,8 +139,10 @@ fn add_paths(
         "backtracking",
         points,
         None,
-        format!("{retraced_m} m of the route was walked twice."),
-        "The courier may have looked for another way in.",
+        EvidenceText::new(
+            format!("{retraced_m} m of the route was walked twice."),
+            "The courier may have looked for another way in.",
+        ),
     );
     let door_ms = attempts.door.map(|(from_ms, _)| from_ms);
     if let (Some(entrance), Some(door_ms)) = (places.entrance, door_ms) {
@@ -160,8 +153,7 @@ fn add_paths(
             "way_in",
             points,
             Some((entrance.at_ms, door_ms)),
-            text,
-            "The time of entering is an estimate.",
+            EvidenceText::new(text, "The time of entering is an estimate."),
         );
     }
     if let (Some(foot), Some(door_ms)) = (places.foot, door_ms) {
@@ -173,8 +165,7 @@ fn add_paths(
             "approach",
             points,
             Some((foot.from_ms, until_ms)),
-            text,
-            "There may have been no parking space nearby.",
+            EvidenceText::new(text, "There may have been no parking space nearby."),
         );
     }
 }
@@ -198,8 +189,10 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "stairs",
         points,
         None,
-        format!("{} climbed on stairs.", counted(floors.into(), "floor")),
-        "Storeys differ in height between buildings.",
+        EvidenceText::new(
+            format!("{} climbed on stairs.", counted(floors.into(), "floor")),
+            "Storeys differ in height between buildings.",
+        ),
     );
     let rides = elevator::rides(ctx, places)
         .filter(|ride| ride.t_start_ms <= until_ms)
@@ -209,10 +202,12 @@ fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTot
         "elevator",
         points,
         None,
-        format!(
-            "{} before the drop-off.",
-            counted(rides as u64, "elevator ride")
+        EvidenceText::new(
+            format!(
+                "{} before the drop-off.",
+                counted(rides as u64, "elevator ride")
+            ),
+            "Standing on an escalator looks the same.",
         ),
-        "Standing on an escalator looks the same.",
     );
 }

@@ -35,7 +35,7 @@ mod vehicle;
 mod waits;
 
 use porchlight_schema::event::{Event, EventType};
-use porchlight_schema::insight::{Evidence, ReasonCode, Score};
+use porchlight_schema::insight::{Evidence, ReasonCode, Score, statement};
 
 /// The outcome reason codes, including the code that replaces an outcome.
 const OUTCOMES: [ReasonCode; 5] = [
@@ -160,6 +160,12 @@ fn assert_evidence(name: &str, score: &Score) {
         "{name}"
     );
     for entry in &score.evidence {
+        let about = entry.about.as_str();
+        let is_code = ReasonCode::ALL.iter().any(|code| code.as_str() == about);
+        assert!(
+            is_code || statement::FIELDS.contains(&about),
+            "{name}: {about} is no statement"
+        );
         assert!(
             !entry.text.is_empty() && !entry.explanation.is_empty(),
             "{name}: {entry:?}"

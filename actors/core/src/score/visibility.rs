@@ -9,6 +9,7 @@
 mod left_out;
 mod silence;
 
+use porchlight_schema::insight::statement;
 use porchlight_schema::sample::{Kind, SystemName};
 
 use super::evidence_log::{EvidenceLog, EvidenceText, rounded};
@@ -20,6 +21,9 @@ use crate::geo::Place;
 use crate::score::parameters::door::visibility::{
     BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS, SILENT_END_MS, USUAL_SHARE,
 };
+
+/// The field of the insight that the evidence is about.
+const ABOUT: &str = statement::VISIBILITY_SCORE;
 
 /// The coverage of the whole session and around the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,7 +146,7 @@ pub(crate) fn score(
         let explanation =
             "Phones save power, and some lack a sensor. GPS lost inside a building does not count.";
         sum += evidence.add(
-            "visibilityScore",
+            ABOUT,
             signal,
             points,
             None,
@@ -205,7 +209,7 @@ fn little_data_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut Evid
     let text = format!("Only {data_sec:.0} s of data were received.");
     let explanation = "The app may have been started late, or closed early.";
     -evidence.add(
-        "visibilityScore",
+        ABOUT,
         "little_data",
         -sum * missing,
         None,
@@ -225,7 +229,7 @@ fn not_carried_deduction(places: &Places, sum: f64, evidence: &mut EvidenceLog) 
     let explanation = "The phone stayed in the vehicle while the courier went to the door.";
     let over = weights::NOT_CARRIED_CAP - sum;
     -evidence.add(
-        "visibilityScore",
+        ABOUT,
         "phone_not_carried",
         over,
         Some(halt),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use porchlight_core::audit::{DecodeError, Group, Head, Line, decode, encode};
 use porchlight_core::backoff::Backoff;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
 use porchlight_schema::limits::{AUDIT_PART_GROUPS, AUDIT_RETRY_FIRST_MS, AUDIT_RETRY_MS_MAX};
 use porchlight_schema::session::Tenant;
@@ -201,7 +201,7 @@ impl Chains {
         }
         if let Err(error) = self.write_head(tenant, head).await {
             tracing::warn!(
-                error = chain(&error),
+                error = error_text(&error),
                 "the end of an audit log cannot be saved"
             );
         }

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use porchlight_core::audit::{Flush, Line, LineQueue};
 use porchlight_observe::restarts::Restarts;
-use porchlight_observe::{Task, chain};
+use porchlight_observe::{Task, error_text};
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::limits::AUDIT_QUEUE_LINES_MAX;
 use porchlight_schema::session::Tenant;
@@ -159,7 +159,7 @@ impl Writer {
                 if !self.damaged_chains.has(tenant) {
                     tracing::error!(
                         organization = %tenant.organization_id,
-                        error = chain(&error),
+                        error = error_text(&error),
                         "the audit log of an organization has a damaged row: its audited requests are refused"
                     );
                 }
@@ -167,7 +167,10 @@ impl Writer {
                 self.queue.set_aside(tenant, lines, now_ms);
             }
             Err(error) => {
-                tracing::warn!(error = chain(&error), "the audit log cannot be written");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the audit log cannot be written"
+                );
                 self.queue.fail(tenant, lines, now_ms);
             }
         }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{SessionFilter, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::RENEWAL_PASS_EVERY_MS;
@@ -50,7 +50,7 @@ impl Service {
         }
         for tenant in self.privacy.marks.keeping_tenants() {
             if let Err(error) = self.renew_kept_of(tenant, &mut renewed).await {
-                tracing::warn!(organization = %tenant.organization_id, error = chain(&error), "sessions under a restriction or a legal hold cannot be renewed");
+                tracing::warn!(organization = %tenant.organization_id, error = error_text(&error), "sessions under a restriction or a legal hold cannot be renewed");
             }
         }
         renewed
@@ -86,11 +86,11 @@ impl Service {
     pub(super) async fn renew_readable(&self, session_id: SessionId) -> StoreResult<bool> {
         match self.store().renew_session(session_id).await {
             Err(error @ StoreError::Damaged(_)) => {
-                tracing::error!(error = chain(&error), session = %session_id, "a session with a damaged row cannot be renewed and will expire");
+                tracing::error!(error = error_text(&error), session = %session_id, "a session with a damaged row cannot be renewed and will expire");
                 Ok(false)
             }
             Err(error @ StoreError::Newer(_)) => {
-                tracing::warn!(error = chain(&error), session = %session_id, "a session with a row of a later release is not renewed by this process");
+                tracing::warn!(error = error_text(&error), session = %session_id, "a session with a row of a later release is not renewed by this process");
                 Ok(false)
             }
             renewed => renewed,

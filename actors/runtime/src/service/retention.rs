@@ -10,7 +10,7 @@ mod sweep;
 use porchlight_core::retention::{
     DataClass, PolicyRefused, Removal, RetentionBounds, RetentionPolicy, SweepProgress,
 };
-use porchlight_observe::{Fact, chain};
+use porchlight_observe::{Fact, error_text};
 use porchlight_ports::{Collection, Document, DocumentKind, Note, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -87,7 +87,7 @@ impl Swept {
 
     /// Logs and counts an error that keeps the sweep from data of one tenant.
     fn on_failure(&mut self, tenant: Tenant, error: &StoreError) {
-        tracing::error!(organization = %tenant.organization_id, error = chain(error), "retention could not be applied to an organization");
+        tracing::error!(organization = %tenant.organization_id, error = error_text(error), "retention could not be applied to an organization");
         self.failures = self.failures.saturating_add(1);
     }
 

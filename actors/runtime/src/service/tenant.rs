@@ -9,7 +9,6 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{ACKNOWLEDGED_RANGES_MAX, SAMPLE_T_MS_MAX};
-use porchlight_schema::review::Review;
 use porchlight_schema::session::{SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -21,7 +20,7 @@ const LIVE_AGE_MS_MAX: i64 = SAMPLE_T_MS_MAX as i64;
 /// The sessions of one tenant, created by [`Service::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct TenantSessions<'s> {
-    service: &'s Service,
+    pub(super) service: &'s Service,
     tenant: Tenant,
 }
 
@@ -37,7 +36,7 @@ impl Service {
 }
 
 impl TenantSessions<'_> {
-    fn owns(&self, row: &SessionRow) -> bool {
+    pub(super) fn owns(&self, row: &SessionRow) -> bool {
         row.start.tenant == self.tenant
     }
 
@@ -122,32 +121,6 @@ impl TenantSessions<'_> {
             false => None,
         };
         Ok(rows.iter().map(of_row).collect())
-    }
-
-    /// Returns the review of a session's decision, or `None` if it has none or belongs to another
-    /// tenant.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the store fails.
-    pub async fn review(&self, row: &SessionRow) -> StoreResult<Option<Review>> {
-        if !self.owns(row) {
-            return Ok(None);
-        }
-        self.service.store().review(row.start.session_id).await
-    }
-
-    /// Replaces the review of a session's decision. Returns `false` if there is no such session.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the store fails.
-    pub async fn put_review(&self, row: &SessionRow, review: Review) -> StoreResult<bool> {
-        if !self.owns(row) {
-            return Ok(false);
-        }
-        let session_id = row.start.session_id;
-        self.service.store().put_review(session_id, review).await
     }
 
     /// Returns the highest `seq` of a session and the time it was received, or `None` if the

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use porchlight_observe::restarts::Restarts;
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_observe::{Task, chain};
+use porchlight_observe::{Task, error_text};
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 
 use super::Inner;
@@ -44,7 +44,10 @@ async fn scan_once(inner: &Arc<Inner>) {
             }
         }
         Err(error) => {
-            tracing::warn!(error = chain(&error), "the outboxes could not be scanned")
+            tracing::warn!(
+                error = error_text(&error),
+                "the outboxes could not be scanned"
+            )
         }
     }
 }
@@ -70,7 +73,10 @@ async fn count_once(inner: &Inner) {
     match inner.outbox.depth(inner.clock.now()).await {
         Ok(depth) => WebhookMetrics::get().set_depth(&depth),
         Err(error) => {
-            tracing::warn!(error = chain(&error), "the outboxes could not be counted")
+            tracing::warn!(
+                error = error_text(&error),
+                "the outboxes could not be counted"
+            )
         }
     }
 }

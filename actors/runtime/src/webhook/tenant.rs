@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use porchlight_core::webhook::Queued;
 use porchlight_ports::{
     BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, Page,
-    RetryOutcome, StoreResult,
+    RetryOutcome, RetryRefusal, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{PAGE_ROWS_MAX, RETRY_BY_FILTER_MAX};
@@ -163,7 +163,7 @@ impl TenantWebhooks<'_> {
                 return Ok(RetryOutcome::Restricted);
             }
             if message.body.is_none() {
-                return Ok(RetryOutcome::Refused);
+                return Ok(RetryOutcome::Refused(RetryRefusal::BodyLost));
             }
         }
         let now = self.webhooks.now();

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::statement::unprepared::Statement;
@@ -149,7 +149,7 @@ fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
 
 async fn migrate(session: &Session, may_migrate: MayMigrate) -> Result<(), CqlOpenError> {
     let mut me = vec![0; 16];
-    fill(&mut me);
+    fill_random(&mut me);
     let began = tokio::time::Instant::now();
     let mut is_waiting = false;
     loop {

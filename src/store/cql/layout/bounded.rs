@@ -26,7 +26,7 @@ use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-use crate::cql::nodes::ownership::{CLUSTER, status_cell};
+use crate::cql::nodes::ownership::{CLUSTER, READS_LAYOUT, status_cell};
 use crate::cql::statements::db::Lwt;
 use crate::cql::{Agreement, Inner};
 pub(in crate::cql) use own::{OWN_READ_MAX, OwnPartition, cut_full_read, merge};
@@ -34,8 +34,13 @@ pub(in crate::cql) use row_shares::RowShares;
 
 /// The row of `generations` with the agreed time, in milliseconds since 1970.
 pub(in crate::cql) const BOUNDED_SINCE: &str = "bounded_partitions";
-/// The layout of partitions that nodes of this release read, as in the statement of a heartbeat.
-const LAYOUT: i32 = 1;
+/// The layout that all members must read before a process writes bounded partitions. It stays when
+/// a later change raises [`READS_LAYOUT`].
+const BOUNDED_NEEDS: i32 = 1;
+const _: () = assert!(
+    BOUNDED_NEEDS <= READS_LAYOUT,
+    "a release reads what it writes"
+);
 /// The status of a member that has left or failed.
 const GONE: i8 = status_cell(MemberStatus::Gone);
 
@@ -109,7 +114,7 @@ impl BoundedPartitions {
 /// of their rows.
 fn all_read_layout(members: &[(Option<i8>, Option<i32>)]) -> bool {
     let reads_layout = |&(status, layout): &(Option<i8>, Option<i32>)| {
-        status == Some(GONE) || layout.is_some_and(|layout| layout >= LAYOUT)
+        status == Some(GONE) || layout.is_some_and(|layout| layout >= BOUNDED_NEEDS)
     };
     members.iter().all(reads_layout)
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow, ReadMode,
 };
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
@@ -15,6 +15,8 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::cql::statements::db::Lwt;
 use crate::cql::{CqlStore, Inner, written_generation};
 
+/// The newest layout of partitions that nodes of this release read. Each heartbeat announces it.
+pub(in crate::cql) const READS_LAYOUT: i32 = 1;
 /// The partition of the members.
 pub(in crate::cql) const CLUSTER: &str = "porchlight";
 
@@ -73,7 +75,7 @@ impl Inner {
             // A serial read is safe for any reason.
             Ok(Lwt::InDoubt(error)) | Err(error) => {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "a change of the nodes' tables is in doubt"
                 );
                 Outcome::Unknown
@@ -102,14 +104,10 @@ impl Inner {
                 heartbeat,
                 status,
             } => {
-                let values = (
-                    cell(*heartbeat),
-                    status_cell(*status),
-                    self.clock.now().0,
-                    CLUSTER,
-                    member.node.0.as_str(),
-                    cell(member.incarnation.0),
-                );
+                let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
+                let (beat, status) = (cell(*heartbeat), status_cell(*status));
+                let now = self.clock.now().0;
+                let values = (beat, status, now, READS_LAYOUT, CLUSTER, node, incarnation);
                 self.transact(&statements.member_beat, values).await
             }
             Change::MarkDead { member, heartbeat } => {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures_util::TryFutureExt;
 use porchlight_core::ownership::{Incarnation, NodeName, ReadMode};
 use porchlight_observe::restarts::Restarts;
-use porchlight_observe::{Task, chain};
+use porchlight_observe::{Task, error_text};
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
 
@@ -167,7 +167,7 @@ pub(in crate::cql) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, serving
             Some(Ok(None)) | None => {}
             Some(Err(error)) => {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "the epoch of this keyspace cannot be read"
                 )
             }

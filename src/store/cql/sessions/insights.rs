@@ -37,13 +37,13 @@ impl Inner {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool> {
         let (revision, covered) = (insight.record.revision, insight.covered);
-        let Some(record) = self.known_record(session_id).await? else {
+        let Some(record) = self.cached_record(session_id).await? else {
             return Ok(false);
         };
         let follows = |state: Option<&State>| revision_of(state).checked_add(1) == Some(revision);
-        let written = self.caches.states_written.get(&session_id);
-        let written = written.filter(|(_, state)| follows(Some(state)));
-        let stored = match written {
+        let own_state = self.caches.states_written.get(&session_id);
+        let own_state = own_state.filter(|(_, state)| follows(Some(state)));
+        let stored = match own_state {
             // If another process has written a later state, the transaction is refused.
             Some((version, state)) => Some((version, state.as_ref().clone())),
             None => self.versioned_state(session_id).await?,

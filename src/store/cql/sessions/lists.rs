@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::{Page, SessionFilter, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
-use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
+use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::{HOUR_MS, TimestampMs};
 
 use super::session_list::List;
@@ -28,20 +28,6 @@ struct PartitionGroup {
     partitions: Vec<Partition>,
     /// Older rows belong to later groups.
     from: TimestampMs,
-}
-
-fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
-    let status = match row.end {
-        None => SessionStatus::Recording,
-        Some(_) => SessionStatus::Completed,
-    };
-    let start = &row.start;
-    let is_equal = |expected: &Option<String>, actual: &str| {
-        expected.as_ref().is_none_or(|expected| expected == actual)
-    };
-    filter.status.is_none_or(|expected| expected == status)
-        && is_equal(&filter.delivery_id, &start.delivery_id)
-        && is_equal(&filter.external_rider_id, &start.external_rider_id)
 }
 
 impl Inner {
@@ -254,7 +240,7 @@ impl Inner {
             for ((row, is_damaged), &(_, id)) in rows.into_iter().zip(chunk) {
                 page.scanned += 1;
                 page.damaged.extend(is_damaged.then_some(id));
-                if let Some(row) = row.filter(|row| matches(row, filter)) {
+                if let Some(row) = row.filter(|row| filter.matches(row)) {
                     if page.rows.len() >= page.limit {
                         let last = page.rows.last();
                         return Ok(Collected::Full {

@@ -36,7 +36,7 @@ impl Inner {
         pod: Option<PodRow>,
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>> {
-        let Some(record) = self.known_record(session_id).await? else {
+        let Some(record) = self.cached_record(session_id).await? else {
             return Ok(None);
         };
         // Most sessions have no state before their end, so the state is read only with a PoD. If

@@ -1,5 +1,13 @@
 //! A session's state: its end, its official insight, its number of messages. A change raises the
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
+//!
+//! | read | how fresh |
+//! |---|---|
+//! | `cached_record` | the start as of at most five seconds ago; only for changes that follow a read |
+//! | `record`, `records` | the start as stored at a quorum |
+//! | `states_written` | the last state of this process; another one may have written a later state |
+//! | `state`, `versioned_state`, `states` | the state as stored at a quorum; without the outcome of a transaction in doubt |
+//! | `serial_versioned_state` | the state after the transactions in doubt are resolved |
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +22,7 @@ use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
 
@@ -102,14 +110,14 @@ pub(super) enum Decision<T> {
 /// Returns a random tag.
 pub(super) fn random_tag() -> [u8; 16] {
     let mut tag = [0; 16];
-    fill(&mut tag);
+    fill_random(&mut tag);
     tag
 }
 
 /// Waits for a random time, so that two competing writers do not collide again.
 pub(in crate::cql) async fn back_off() {
     let mut random = [0; 1];
-    fill(&mut random);
+    fill_random(&mut random);
     tokio::time::sleep(Duration::from_millis(5 + u64::from(random[0] / 4))).await;
 }
 
@@ -228,7 +236,7 @@ impl Inner {
 
     /// Returns a session's start, from the cache if it was read less than [`RECORD_KNOWN_MS`] ago.
     /// Use it for changes, which follow a read of the session.
-    pub(super) async fn known_record(
+    pub(super) async fn cached_record(
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<Arc<SessionRecord>>> {

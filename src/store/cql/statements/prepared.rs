@@ -208,7 +208,7 @@ statements! {
     // Members and owners.
     member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";
     member_rejoin: Lwt = "UPDATE members SET incarnation = ?, beat = 0, standing = 0 WHERE cluster = ? AND node = ? IF incarnation = ?";
-    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ?, clock = ?, layout = 1 WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
+    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ?, clock = ?, layout = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
     member_gone: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ? AND beat = ?";
     member_leave: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ?";
     members_get: Read = "SELECT node, incarnation, beat, standing, clock FROM members WHERE cluster = ?";

@@ -6,7 +6,8 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{AttemptResult, State};
 use porchlight_ports::{
-    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, RetryRefusal,
+    StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::limits::DELIVERY_ATTEMPTS_READ_MAX;
@@ -301,13 +302,14 @@ impl Inner {
             return Ok(RetryOutcome::Unknown);
         };
         let current = self.current_endpoint_id(tenant).await?;
-        match current {
-            Some(endpoint_id) if row.may_be_retried(current) => {
-                self.queue_retry(tenant, endpoint_id, &row, at).await?;
-                Ok(RetryOutcome::Requested)
-            }
-            _ => Ok(RetryOutcome::Refused),
+        if let Some(refusal) = row.retry_refusal(current) {
+            return Ok(RetryOutcome::Refused(refusal));
         }
+        let Some(endpoint_id) = current else {
+            return Ok(RetryOutcome::Refused(RetryRefusal::NoWebhook));
+        };
+        self.queue_retry(tenant, endpoint_id, &row, at).await?;
+        Ok(RetryOutcome::Requested)
     }
 
     async fn queue_retry(
@@ -354,7 +356,7 @@ impl Inner {
             examined_slots_max: usize::MAX,
         };
         let mut take = |row: DeliveryRow| {
-            if row.may_be_retried(current) {
+            if row.retry_refusal(current).is_none() {
                 chosen.push(row);
             }
             chosen.len() < limit

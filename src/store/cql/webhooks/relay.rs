@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
@@ -275,14 +275,14 @@ impl Inner {
         // actions.
         if permit.is_none() && self.ownership.is_shared() {
             tracing::warn!(
-                error = chain(&error),
+                error = error_text(&error),
                 action,
                 "a write failed and is left to the next scan for marks: too many are being retried"
             );
             return;
         }
         tracing::warn!(
-            error = chain(&error),
+            error = error_text(&error),
             action,
             "a write failed and will be retried"
         );
@@ -306,7 +306,7 @@ impl Inner {
                 }
             }
             tracing::warn!(
-                error = chain(&last),
+                error = error_text(&last),
                 action,
                 "a write failed repeatedly and is left to the next scan for marks"
             );

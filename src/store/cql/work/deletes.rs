@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_schema::ids::SessionId;
 
 use super::live_sessions::Entry;
@@ -96,7 +96,7 @@ impl Inner {
             }
             if let Err(error) = self.db.write_group(group).await {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     rows = chunk.len(),
                     "the rows of finished sessions could not be removed yet"
                 );

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fjall::{Database, Keyspace};
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 
 use super::pace;
 
@@ -75,7 +75,7 @@ pub(super) fn purge(
 fn pad_journal([padded, _]: [&Keyspace; 2]) -> fjall::Result<()> {
     let mut padding = vec![0_u8; PADDING_BYTES];
     for _ in 0..=JOURNAL_BYTES / PADDING_BYTES {
-        fill(&mut padding);
+        fill_random(&mut padding);
         padded.insert(PADDING_KEY, padding.as_slice())?;
         std::thread::park_timeout(PAUSE);
     }

@@ -36,8 +36,8 @@ fn run(mut left: Vec<SessionId>, kills: &[bool]) -> (PrivacyRequest, Vec<Session
                 now = at;
                 continue;
             }
-            Step::Mark(..) => Outcome::Marked(now.plus_ms(5)),
-            Step::Plan(..) => {
+            Step::Perform(StoreStep::Mark(..)) => Outcome::Marked(now.plus_ms(5)),
+            Step::Perform(StoreStep::Plan(..)) => {
                 let page: Vec<_> = left.iter().take(2).copied().collect();
                 let counts = Counts {
                     sessions: page.len() as u64,
@@ -47,17 +47,17 @@ fn run(mut left: Vec<SessionId>, kills: &[bool]) -> (PrivacyRequest, Vec<Session
                 let keys = page.iter().map(key).collect();
                 Outcome::Planned(page, counts, keys)
             }
-            Step::Erase(page) => {
+            Step::Perform(StoreStep::Erase(page)) => {
                 left.retain(|id| !page.contains(id));
                 Outcome::Done
             }
-            Step::Recorders(..) | Step::IdempotencyKeys => {
+            Step::Perform(StoreStep::Recorders(..)) | Step::Perform(StoreStep::IdempotencyKeys) => {
                 assert!(left.is_empty(), "sessions are erased first");
                 Outcome::Removed(Counts::default())
             }
-            Step::Purge | Step::Unmark(..) => Outcome::Done,
-            Step::Withdraw(..) => unreachable!("no session is held"),
-            Step::Count(..) => unreachable!("an erasure counts its pages"),
+            Step::Perform(StoreStep::Purge) | Step::Perform(StoreStep::Unmark(..)) => Outcome::Done,
+            Step::Perform(StoreStep::Withdraw(..)) => unreachable!("no session is held"),
+            Step::Perform(StoreStep::Count(..)) => unreachable!("an erasure counts its pages"),
         };
         working.record(outcome, now);
         if !kills.next().copied().unwrap_or(false) {
@@ -128,11 +128,17 @@ fn an_erasure_that_meets_held_sessions_removes_its_mark_and_fails() {
     request.record(Outcome::Marked(now), now);
     let page = Outcome::Planned(vec![session(1)], Counts::default(), Vec::new());
     request.record(page, now);
-    assert_eq!(request.step(now), Step::Erase(vec![session(1)]));
+    assert_eq!(
+        request.step(now),
+        Step::Perform(StoreStep::Erase(vec![session(1)]))
+    );
     request.record(Outcome::Done, now);
     request.record(Outcome::Held, now);
     let subject = Subject::ExternalRiderId("rider-7".into());
-    assert_eq!(request.step(now), Step::Withdraw(subject, now));
+    assert_eq!(
+        request.step(now),
+        Step::Perform(StoreStep::Withdraw(subject, now))
+    );
     assert!(!request.is_over());
     request.record(Outcome::Done, now);
     assert_eq!(request.status, RequestStatus::Failed);

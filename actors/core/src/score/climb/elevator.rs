@@ -1,6 +1,7 @@
 //! Determines whether an elevator was used.
 
 use porchlight_schema::event::{Event, EventType, seconds};
+use porchlight_schema::insight::statement;
 
 use super::signed_height_m;
 use crate::score::evidence_log::{EvidenceLog, EvidenceText};
@@ -30,7 +31,7 @@ pub(super) fn is_used(
         let length_sec = seconds(span.1.saturating_sub(span.0));
         let text = format!("An elevator ride of {length_sec:.0} s was detected.");
         evidence.add(
-            "elevatorUsed",
+            statement::ELEVATOR_USED,
             "elevator_ride",
             1.0,
             Some(span),
@@ -66,7 +67,7 @@ pub(super) fn is_used(
             "Vertical acceleration was measured nearly all the time on foot and shows no elevator ride."
         };
         evidence.add(
-            "elevatorUsed",
+            statement::ELEVATOR_USED,
             "no_ride",
             0.0,
             Some((from_ms, to_ms)),
@@ -111,7 +112,7 @@ fn has_steps(ctx: &ScoringContext<'_>, foot: &FootPeriod) -> bool {
 fn explain_doubt(ctx: &ScoringContext<'_>, ride: &Event, evidence: &mut EvidenceLog) {
     let span = ctx.span_of(ride);
     evidence.add(
-        "elevatorUsed",
+        statement::ELEVATOR_USED,
         "doubtful_ride",
         0.0,
         Some(span),
@@ -172,7 +173,7 @@ fn explain_unknown(is_unexplained: bool, span: (u32, u32), evidence: &mut Eviden
         )
     };
     evidence.add(
-        "elevatorUsed",
+        statement::ELEVATOR_USED,
         signal,
         0.0,
         Some(span),

@@ -2,6 +2,7 @@
 
 use porchlight_schema::limits::{SESSION_EVENTS_MAX, SESSION_EVENTS_MIXED_MAX};
 
+use super::ABOUT;
 use crate::score::evidence_log::{EvidenceLog, EvidenceText};
 use crate::score::parameters::weights::visibility as weights;
 use crate::score::scoring_context::ScoringContext;
@@ -19,7 +20,7 @@ pub(super) fn batches_deduction(
             format!("Batches that never arrived: {missing}. Their time counts as not covered.");
         let explanation = "The phone had no network, or the app was closed.";
         evidence.add(
-            "visibilityScore",
+            ABOUT,
             "missing_batches",
             0.0,
             None,
@@ -36,7 +37,7 @@ pub(super) fn batches_deduction(
     let text = format!("Batches left out because they could not be processed: {quarantined}.");
     let explanation = "A fault of the service, not of the courier.";
     -evidence.add(
-        "visibilityScore",
+        ABOUT,
         "quarantined_batches",
         -points,
         None,
@@ -56,7 +57,7 @@ pub(super) fn explain_full_log(ctx: &ScoringContext<'_>, evidence: &mut Evidence
     );
     let explanation = "The session lasted for days, or reception changed all the time.";
     evidence.add(
-        "visibilityScore",
+        ABOUT,
         "many_events",
         0.0,
         None,

@@ -122,7 +122,7 @@ fn closing_emits_the_event_again_and_keeps_its_opening() {
         assert_eq!(changes.number as usize, number);
         let before = computed[..number]
             .iter()
-            .find(|before| before.place == changes.place);
+            .find(|before| before.index == changes.index);
         match before {
             Some(opened) => assert!(opened.event.is_open() && !changes.event.is_open()),
             None => assert!(changes.event.t_end_ms.is_none()),
@@ -132,7 +132,7 @@ fn closing_emits_the_event_again_and_keeps_its_opening() {
     let differs = |changes: &NumberedChange| {
         let closed = computed
             .iter()
-            .rfind(|closed| closed.place == changes.place);
+            .rfind(|closed| closed.index == changes.index);
         closed.is_some_and(|closed| closed.event.confidence != changes.event.confidence)
     };
     assert!(computed.iter().any(differs));

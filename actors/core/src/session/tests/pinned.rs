@@ -83,6 +83,10 @@ const PARTS: [Part; 15] = [
     part(600, (-9.0, 0.0), (0, 0.6), Some(6)),
 ];
 
+/// The number of parts in the recording of the stored trace. A part that is added to the end of
+/// [`PARTS`] does not change its keys.
+const TRACE_PARTS: usize = 15;
+
 /// The number of seconds in a batch.
 const BATCH_SEC: u32 = 10;
 /// The first second in which the phone sends `motion` instead of `imu`.
@@ -172,11 +176,12 @@ fn motion(t: u32, part: &Part, json: &mut String) {
     .unwrap();
 }
 
-/// Returns the batches of the recording, in order.
-fn recording() -> Vec<PackedBatch> {
+/// Returns the batches of a recording of these parts, in order.
+fn recording(parts: &[Part]) -> Vec<PackedBatch> {
     let (mut phone, mut batches, mut json) = (Phone::default(), Vec::new(), String::new());
-    let mut parts = PARTS.iter().peekable();
-    for t in 0..PARTS[PARTS.len() - 1].until_sec {
+    let until_sec = parts.last().unwrap().until_sec;
+    let mut parts = parts.iter().peekable();
+    for t in 0..until_sec {
         while parts.next_if(|part| part.until_sec <= t).is_some() {}
         phone.second(t, parts.peek().unwrap(), &mut json);
         if t % BATCH_SEC == BATCH_SEC - 1 {
@@ -206,7 +211,7 @@ fn context_of_door() -> SessionContext {
 /// have detected itself.
 #[test]
 fn a_changed_state_or_detector_has_another_snapshot_format() {
-    let batches = recording();
+    let batches = recording(&PARTS);
     let mut shell = Shell {
         context: context_of_door(),
         ..Shell::new()
@@ -236,7 +241,7 @@ fn a_changed_state_or_detector_has_another_snapshot_format() {
     for event_type in EventType::ALL {
         assert!(
             types.contains(&event_type),
-            "{event_type:?} is not in {types:?}"
+            "{event_type:?} is not in {types:?}: add a part to the end of PARTS in which it occurs"
         );
     }
     let (parameters, snapshots) = (parameters(), hex::encode(&hash.finalize()));
@@ -253,7 +258,7 @@ fn a_changed_state_or_detector_has_another_snapshot_format() {
 fn a_trace_keeps_the_keys_by_which_its_copies_are_found() {
     let context = context_of_door();
     let mut replay = Replay::new(&context);
-    for (seq, batch) in (0..).zip(recording()) {
+    for (seq, batch) in (0..).zip(recording(&PARTS[..TRACE_PARTS])) {
         replay.batch(seq, &batch);
     }
     let trace = trace_fingerprint(&replay.finish().windows).unwrap();
@@ -263,6 +268,8 @@ fn a_trace_keeps_the_keys_by_which_its_copies_are_found() {
     }
     assert_eq!(
         hex::encode(&hash.finalize()),
-        "a8d575996701d8de799cb1d75dc6ba13b96c379e5e857cff71f7dca67b994deb"
+        "a8d575996701d8de799cb1d75dc6ba13b96c379e5e857cff71f7dca67b994deb",
+        "the keys of a stored trace changed, so copies of the traces in the stores are no longer found: \
+         restore the keys, do not pin new ones"
     );
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
-use porchlight_core::privacy::{Mark, OpenKey, Outcome, PrivacyRequest, Stage, Step};
-use porchlight_observe::chain;
+use porchlight_core::privacy::{Mark, OpenKey, Outcome, PrivacyRequest, Step, StoreStep};
+use porchlight_observe::error_text;
 use porchlight_ports::{SessionFilter, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -97,13 +97,12 @@ impl<'s> OwnedRequest<'s> {
                     let text = "a privacy request has no next step";
                     return Err(StoreError::Damaged(text.to_owned()));
                 }
-                step => match self.take(&stored, step).await? {
+                Step::Perform(step) => match self.take(&stored, step).await? {
                     Some(outcome) => outcome,
                     None => return Ok(Performed::Repeats),
                 },
             };
-            let ends_page = matches!(stored.stage, Stage::Erasing(_) | Stage::Counting(_))
-                && !matches!(outcome, Outcome::Planned(..));
+            let ends_page = stored.ends_page(&outcome);
             next.record(outcome, service.now());
             if next.is_over() && next.request_type == RequestType::Erasure {
                 next.receipt = self.signed_receipt(&next);
@@ -128,7 +127,7 @@ impl<'s> OwnedRequest<'s> {
     fn signed_receipt(&self, request: &PrivacyRequest) -> Option<String> {
         let sign = self.service.privacy_settings().sign?;
         sign(request).unwrap_or_else(|error| {
-            tracing::error!(organization = %self.key.tenant.organization_id, error = chain(&*error), "the receipt of an erasure cannot be signed");
+            tracing::error!(organization = %self.key.tenant.organization_id, error = error_text(&*error), "the receipt of an erasure cannot be signed");
             None
         })
     }
@@ -175,13 +174,17 @@ impl<'s> OwnedRequest<'s> {
     }
 
     /// Performs a step. Returns `None` if the step must be repeated.
-    async fn take(&self, request: &PrivacyRequest, step: Step) -> StoreResult<Option<Outcome>> {
+    async fn take(
+        &self,
+        request: &PrivacyRequest,
+        step: StoreStep,
+    ) -> StoreResult<Option<Outcome>> {
         let (service, tenant) = (self.service, self.key.tenant);
         let store = service.store().as_ref();
         Ok(Some(match step {
-            Step::Mark(subject, until) => return self.mark(request, &subject, until).await,
-            Step::Plan(subject, until) => self.plan(&subject, until).await?,
-            Step::Erase(page) => {
+            StoreStep::Mark(subject, until) => return self.mark(request, &subject, until).await,
+            StoreStep::Plan(subject, until) => self.plan(&subject, until).await?,
+            StoreStep::Erase(page) => {
                 self.requests().record_erased(request, &page).await?;
                 for session_id in page {
                     service.registry().drop_erased(session_id);
@@ -192,7 +195,7 @@ impl<'s> OwnedRequest<'s> {
                 }
                 Outcome::Done
             }
-            Step::Recorders(subject, until) => {
+            StoreStep::Recorders(subject, until) => {
                 let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
                 let keys = erase::recorders(store, tenant, until, is_covered).await?;
                 self.requests().hash_subject_in_requests(&subject).await?;
@@ -201,7 +204,7 @@ impl<'s> OwnedRequest<'s> {
                     ..Counts::default()
                 })
             }
-            Step::IdempotencyKeys => {
+            StoreStep::IdempotencyKeys => {
                 let until = request.covers_until();
                 let keys = erase::idempotency_keys(store, tenant, until).await?;
                 Outcome::Removed(Counts {
@@ -209,12 +212,12 @@ impl<'s> OwnedRequest<'s> {
                     ..Counts::default()
                 })
             }
-            Step::Purge => {
+            StoreStep::Purge => {
                 service.purge().await?;
                 Outcome::Done
             }
-            Step::Count(subject, after) => self.count_page(request, &subject, after).await?,
-            Step::Unmark(subject, until) => {
+            StoreStep::Count(subject, after) => self.count_page(request, &subject, after).await?,
+            StoreStep::Unmark(subject, until) => {
                 if request.request_type == RequestType::Erasure {
                     self.unmark(request, &subject, until).await?;
                 }
@@ -224,12 +227,11 @@ impl<'s> OwnedRequest<'s> {
                 }
                 Outcome::Done
             }
-            Step::Withdraw(subject, until) => {
+            StoreStep::Withdraw(subject, until) => {
                 service.purge().await?;
                 self.withdraw(request, &subject, until).await?;
                 Outcome::Done
             }
-            Step::WaitUntil(_) | Step::Over => Outcome::Done,
         }))
     }
 

@@ -5,7 +5,7 @@
 //! exists for each open request.
 
 use porchlight_core::privacy::{Begin, NotPending, OpenKey, PrivacyRequest, RecordedSubject, Room};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
 use porchlight_schema::hex;
 use porchlight_schema::limits::{
@@ -427,7 +427,7 @@ impl TenantPrivacy<'_> {
             Ok(()) => measure::on_ended(cancelled),
             Err(error) => {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "a cancelled privacy request stays open until it is due"
                 );
             }

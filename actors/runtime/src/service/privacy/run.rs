@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use porchlight_core::privacy::OpenKey;
 use porchlight_core::retention::RetentionBounds;
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::limits::PRIVACY_MARKS_REFRESH_MS;
 use porchlight_schema::session::Tenant;
@@ -81,7 +81,10 @@ impl Service {
         let mut seen_reads = self.privacy.marks.reads();
         while !self.is_draining() {
             if let Err(error) = panic_as_error(self.refresh_marks(&mut seen_reads)).await {
-                tracing::warn!(error = chain(&error), "the privacy marks cannot be read");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the privacy marks cannot be read"
+                );
             }
             tokio::time::sleep(Duration::from_millis(PRIVACY_MARKS_REFRESH_MS)).await;
         }
@@ -107,7 +110,7 @@ impl Service {
             let round = panic_as_error(async { Ok(self.run_due(&mut due).await) });
             let pause = round.await.unwrap_or_else(|error| {
                 tracing::error!(
-                    error = chain(&error),
+                    error = error_text(&error),
                     "privacy requests could not be started and will be retried"
                 );
                 SCAN_EVERY
@@ -121,7 +124,10 @@ impl Service {
     async fn run_due(&self, due: &mut DueAt) -> Duration {
         if self.privacy.take_submitted() || due.scan <= Instant::now() {
             if let Err(error) = panic_as_error(self.scan_open_requests()).await {
-                tracing::warn!(error = chain(&error), "the privacy requests cannot be read");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the privacy requests cannot be read"
+                );
             }
             due.scan = Instant::now() + SCAN_EVERY;
         }
@@ -188,7 +194,7 @@ impl Service {
             Ok(Some(request)) => {
                 if let Err(error) = requests.complete_submission(&request).await {
                     tracing::warn!(
-                        error = chain(&error),
+                        error = error_text(&error),
                         "a privacy request is missing in its list"
                     );
                 }
@@ -250,7 +256,7 @@ impl Service {
                 tracing::warn!(
                     organization = %tenant.organization_id,
                     env = tenant.env.as_str(),
-                    error = chain(&error),
+                    error = error_text(&error),
                     "a step of a privacy request will be retried"
                 );
                 self.privacy.schedule().fail(&key, uptime_ms);

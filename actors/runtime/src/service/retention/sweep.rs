@@ -2,7 +2,7 @@
 
 use porchlight_core::privacy::SessionAccess;
 use porchlight_core::retention::{DataClass, next_span};
-use porchlight_observe::chain;
+use porchlight_observe::error_text;
 use porchlight_ports::{SessionFilter, SessionRow, StoreError, StoreResult};
 use porchlight_schema::limits::RETENTION_STEP_MS;
 use porchlight_schema::time::TimestampMs;
@@ -30,7 +30,7 @@ impl TenantRetention<'_> {
         match audit::expire(store, self.tenant, kept_ms, now).await {
             // The check of the log reports it.
             Err(error @ StoreError::Damaged(_)) => {
-                tracing::warn!(organization = %self.tenant.organization_id, error = chain(&error), "an audit log with a damaged row does not expire");
+                tracing::warn!(organization = %self.tenant.organization_id, error = error_text(&error), "an audit log with a damaged row does not expire");
                 Ok(0)
             }
             expired => expired,

@@ -11,7 +11,7 @@ use porchlight_schema::limits::{
     LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
 };
 use porchlight_schema::time::{DAY_MS, HOUR_MS, TimestampMs};
-use porchlight_world::fill;
+use porchlight_world::fill_random;
 
 use crate::cql::layout::slots::{SLOT_MS, SlotOwner, slot_of};
 use crate::cql::sessions::session_list::List;
@@ -83,7 +83,7 @@ pub(in crate::cql) struct RowShares {
 impl Default for RowShares {
     fn default() -> Self {
         let mut first_own = [0; 4];
-        fill(&mut first_own);
+        fill_random(&mut first_own);
         Self {
             sessions: Counters::new(TENANT_COUNTERS, LIST_SHARED_ROWS_MAX),
             deliveries: Counters::new(NAMED_COUNTERS, LIST_SHARED_ROWS_PER_DAY_MAX),
