@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// the same start are ordered by this enum, whose order is alphabetical.
 ///
 /// Stores, and messages between nodes, hold the number of a type, which is also its rank in the
-/// order: append a new one, and then order by name.
+/// order: append a new one, and from then on sort by name explicitly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {

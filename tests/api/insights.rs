@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use porchlight_actors::service::Service;
 use porchlight_core::shares::ShareLimits;
 use porchlight_ports::SingleNode;
 use reqwest::Method;
@@ -148,8 +149,8 @@ async fn head_returns_the_response_of_get_without_a_body() {
     server.stop().await;
 }
 
-/// Each commit takes a minute. A process that is killed and started again reports the time at which
-/// the events changed as the first process did.
+/// Each commit takes a minute. A process that is killed and started again reports the same times
+/// of the last change and of the last batch as the first process did.
 #[actix::test]
 async fn the_time_of_a_change_survives_a_restart() {
     let clock: Arc<TestClock> = Arc::default();
@@ -177,6 +178,15 @@ async fn the_time_of_a_change_survives_a_restart() {
     let after = restarted.live(id).await.unwrap();
     assert_eq!(after.events, before.events);
     assert_eq!(after.changed_at, before.changed_at);
+    // An idle session ends at this time.
+    let last_received_at = |service: &Service| {
+        let handle = service.registry().handle(id).unwrap();
+        handle.last_received_at()
+    };
+    assert_eq!(
+        last_received_at(&restarted),
+        last_received_at(&server.service)
+    );
     for arbiter in others {
         arbiter.stop();
     }

@@ -9,7 +9,9 @@ use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Covered, Note, SecretRequest};
+use crate::journal::Note;
+use crate::outbox::SecretRequest;
+use crate::sessions::Covered;
 
 /// Asserts that each value has these bytes, in hexadecimal digits, and that the bytes have this
 /// value. Asserts also that the enum has no variant after these.

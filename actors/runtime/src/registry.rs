@@ -231,7 +231,7 @@ impl Registry {
             return;
         };
         let clock = &self.inner.ports.clock;
-        handle.touch(clock.now(), clock.uptime_ms());
+        handle.touch(entry.received_at, clock.uptime_ms());
         handle.mark_known(entry.seq);
         self.send_batch(&handle, entry);
     }

@@ -196,7 +196,7 @@ impl SessionActor {
 
     /// Passes a batch to the machine. Returns `None` if the machine panicked, in which case the
     /// actor stops. The events change at the time of receipt that the journal holds, so a restart
-    /// does not change the time.
+    /// does not change the time. A batch that another node forwarded has the time of its arrival.
     fn apply_batch(&mut self, entry: &JournalEntry, ctx: &mut Context<Self>) -> Option<Step> {
         let seq = entry.seq;
         let running = self.running.as_mut()?;

@@ -1,6 +1,6 @@
 //! Names the statements of an insight that evidence is about, and finds times in the evidence.
 //!
-//! A name is stored and answered with each evidence, so it never changes. Evidence may also be
+//! A name is stored and returned with each piece of evidence, so it never changes. Evidence may also be
 //! about a reason code, by [`ReasonCode::as_str`].
 //!
 //! [`ReasonCode::as_str`]: super::ReasonCode::as_str

@@ -134,7 +134,9 @@ pub(super) async fn review(mut request: SignedInRequest) -> Result<HttpResponse,
     let row = request.session().await?;
     score_of(&request.state.service, &row).await?;
     let text = |name: &str| {
-        let text = form.get(name).trim();
+        // Browsers send a line break as two characters, and count it as one.
+        let text = form.get(name).replace("\r\n", "\n");
+        let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
     };
     let state = ReviewState::ALL

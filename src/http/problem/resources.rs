@@ -114,7 +114,7 @@ fn not_retryable(refusal: RetryRefusal) -> Problem {
         RetryRefusal::Superseded => "a newer insight of the session replaced it".to_owned(),
         RetryRefusal::WebhookDeleted => "its webhook was deleted while it waited".to_owned(),
         RetryRefusal::AttemptsUsed => format!("it has had {DELIVERY_ATTEMPTS_MAX} attempts"),
-        RetryRefusal::BodyLost => "its payload is damaged".to_owned(),
+        RetryRefusal::BodyLost => "its payload is missing or damaged".to_owned(),
         RetryRefusal::NoWebhook => "no webhook is registered".to_owned(),
     };
     let detail = format!("The delivery cannot be retried: {reason}.");
@@ -141,6 +141,7 @@ impl From<ReviewRefused> for Problem {
                 Code::InvalidParameter,
                 format!("The name of the reviewer has more than {TEXT_CHARS_MAX} characters."),
             ),
+            ReviewRefused::Restricted => restricted(),
             ReviewRefused::NoSession => session_not_found(),
             ReviewRefused::Store(error) => error.into(),
         }

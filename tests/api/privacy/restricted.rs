@@ -58,13 +58,19 @@ async fn a_review_of_a_restricted_session_without_scores_is_refused_as_restricte
     let id = server.start_session().await.id;
     let restriction = body("r1", "restriction", json!({ "sessionId": id }));
     perform(&server, &restriction).await;
-    let request = server.request(Method::PUT, &format!("/v1/sessions/{id}/review"));
-    let request = request
-        .header("Service-Key", &server.keys.secret)
-        .header("Content-Type", "application/json");
     let review = json!({ "state": "reviewed" }).to_string();
-    let answer = Answer::of(request.body(review)).await;
-    answer.assert_problem(409, "restricted");
+    for (body, status, code) in [
+        ("{", 400, "malformed_json"),
+        ("{}", 422, "invalid_body"),
+        (&review, 409, "restricted"),
+    ] {
+        let request = server.request(Method::PUT, &format!("/v1/sessions/{id}/review"));
+        let request = request
+            .header("Service-Key", &server.keys.secret)
+            .header("Content-Type", "application/json");
+        let answer = Answer::of(request.body(body.to_owned())).await;
+        answer.assert_problem(status, code);
+    }
     server.stop().await;
 }
 

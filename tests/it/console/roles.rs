@@ -65,6 +65,9 @@ fn a_page_offers_exactly_the_actions_that_the_role_allows() {
             let fields = [("state", "reviewed"), ("note", "seen")];
             let note = "x".repeat(REVIEW_NOTE_CHARS_MAX + 1);
             let long = [("state", "reviewed"), ("note", note.as_str())];
+            // A browser counts a line break as one character, and sends two.
+            let most = format!("x\r\n{}", "x".repeat(REVIEW_NOTE_CHARS_MAX - 2));
+            let most = [("state", "reviewed"), ("note", most.as_str())];
             let review = format!("/console/sessions/{id}/review");
             let hold = format!("/console/sessions/{id}/hold");
             let release = format!("/console/sessions/{id}/release-hold");
@@ -77,6 +80,7 @@ fn a_page_offers_exactly_the_actions_that_the_role_allows() {
             for (path, fields, done) in [
                 (review.as_str(), &fields[..], 303),
                 (review.as_str(), &long[..], 422),
+                (review.as_str(), &most[..], 303),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
                 ("/console/webhook/pause", &[][..], 404),
                 ("/console/privacy/confirm", &access[..], 200),

@@ -37,18 +37,23 @@ impl SoftMove {
     /// Processes the next second and the speed that its fix shows. Returns the time since which a
     /// vehicle moves.
     pub(super) fn observe(&mut self, window: &Window, leg: Option<&Leg>) -> Option<u32> {
-        match window.motion {
-            Some(motion) if motion.accel_std > SOFT_STD_MPS2 => {
-                self.strong_sec = self.strong_sec.saturating_add(1);
-            }
-            Some(_) => self.strong_sec = 0,
+        let is_old = window.t_ms.saturating_sub(self.newest_ms) > self.holds_ms;
+        let Some(motion) = window.motion else {
             // Without acceleration there is no gait to explain.
-            None => return None,
-        }
+            if is_old {
+                self.end();
+            }
+            return None;
+        };
+        self.strong_sec = if motion.accel_std > SOFT_STD_MPS2 {
+            self.strong_sec.saturating_add(1)
+        } else {
+            0
+        };
         if let Some(leg) = leg {
             self.observe_leg(window, leg);
         }
-        // Counted steps show a walk, from which the fixes drift away.
+        // Counted steps show a walk. Fast fixes are then errors.
         if window.steps.is_some_and(|steps| steps > 0)
             || self.strong_sec >= SOFT_STRONG_SEC_MIN
             || window.t_ms.saturating_sub(self.newest_ms) > self.holds_ms
@@ -107,5 +112,40 @@ impl SoftMove {
             .map_or(0, |since_ms| {
                 (now_ms.saturating_sub(since_ms) / WINDOW_MS) as usize + 1
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bicycle begins to ride, and the app stops the accelerometer before the ride is known. The
+    /// fixes go on.
+    #[test]
+    fn no_vehicle_stays_possible_without_acceleration() {
+        let mut soft = SoftMove::default();
+        let leg = Leg {
+            from_ms: 0,
+            to_ms: 1_000,
+            speed_mps: 4.0,
+            is_reported_speed: true,
+            is_non_satellite: false,
+            sees_walk: true,
+            is_carried: true,
+            gait: None,
+        };
+        let (stood_ms, since_ms) = (Some(0), Some(0));
+        soft.stood_ms = stood_ms;
+        soft.observe_leg(&Window::default(), &leg);
+        assert_eq!(soft.since_ms, since_ms);
+        assert!(soft.possible_sec(2_000) > 0);
+        for number in 2..60 {
+            let window = Window {
+                t_ms: number * WINDOW_MS,
+                ..Window::default()
+            };
+            assert_eq!(soft.observe(&window, None), None);
+        }
+        assert_eq!(soft.possible_sec(60_000), 0);
     }
 }

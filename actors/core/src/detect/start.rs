@@ -14,6 +14,8 @@ use crate::window::{Fix, WINDOW_MS, Window};
 pub(super) struct VehicleStart {
     /// The newest fix at a standstill. `None` if the speed since then is not that of a start.
     stood_ms: Option<u32>,
+    /// The speed of that fix, m/s. The first fix may already move.
+    stood_mps: f32,
     /// The speed of the newest fix, m/s. `None` before the first one.
     newest_mps: Option<f32>,
 }
@@ -37,14 +39,15 @@ impl VehicleStart {
         // The recording of a session often begins with the start of the vehicle.
         let may_start = before_mps.is_none() && speed_mps < DRIVE_SPEED_MPS;
         if speed_mps <= ROLLING_MPS || may_start {
-            self.stood_ms = Some(fix.t_ms);
+            (self.stood_ms, self.stood_mps) = (Some(fix.t_ms), speed_mps);
             return None;
         }
         let before_mps = before_mps.unwrap_or(0.0);
         let stood_ms = self.stood_ms?;
         let since_ms = fix.t_ms.saturating_sub(stood_ms);
         // The start may be as late as the fix after the last one at a standstill.
-        let least_mps = START_MPS2_MIN * since_ms.saturating_sub(WINDOW_MS) as f32 / 1_000.0;
+        let rise_sec = since_ms.saturating_sub(WINDOW_MS) as f32 / 1_000.0;
+        let least_mps = self.stood_mps + START_MPS2_MIN * rise_sec;
         let rises = speed_mps + START_ERROR_MPS >= before_mps.max(least_mps);
         if !rises || since_ms > START_MS_MAX || speed_mps >= DRIVE_SPEED_MPS {
             self.stood_ms = None;
@@ -64,5 +67,46 @@ impl VehicleStart {
         since_ms
             .filter(|&since_ms| since_ms <= START_MS_MAX)
             .map_or(0, |since_ms| (since_ms / WINDOW_MS) as usize + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geo::Place;
+
+    /// Returns the results of a fix a second with these speeds, m/s.
+    fn results(speeds_mps: &[f32]) -> Vec<Option<u32>> {
+        let mut start = VehicleStart::default();
+        let seconds = (0_u32..).zip(speeds_mps).map(|(number, &speed_mps)| {
+            start.observe_fix(&Fix {
+                t_ms: number * 1_000,
+                place: Place::default(),
+                accuracy_m: 4.0,
+                accuracy_known: true,
+                speed_mps: Some(speed_mps),
+                bearing_deg: None,
+                altitude_m: None,
+                mock: false,
+                provider: None,
+            })
+        });
+        seconds.collect()
+    }
+
+    /// A bicycle reaches its speed within six seconds, from a standstill or while the recording
+    /// begins.
+    #[test]
+    fn a_vehicle_starts() {
+        let from_rest = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0];
+        assert_eq!(results(&from_rest).last(), Some(&Some(0)));
+        assert_eq!(results(&from_rest[1..]).last(), Some(&Some(0)));
+    }
+
+    /// The first fix shows a brisk walk. Three seconds later the courier begins to run.
+    #[test]
+    fn a_walk_that_becomes_a_run_is_no_start() {
+        let speeds = [1.7, 1.8, 1.8, 1.9, 1.9, 2.7, 2.9];
+        assert_eq!(results(&speeds), [None; 7]);
     }
 }

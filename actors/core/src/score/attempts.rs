@@ -301,8 +301,8 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
 }
 
-/// Returns whether more climbs and rides lead up than down between two stays, or more down than up.
-/// Where no pressure was measured, they are all that shows another floor.
+/// Returns whether the climbs and rides between two stays show that the stays are on different
+/// floors. Where no pressure was measured, nothing else does.
 fn is_other_floor_by_events(ctx: &ScoringContext<'_>, first: &Stay, second: &Stay) -> bool {
     let between = (first.to_ms, second.from_ms);
     let directions = ctx
@@ -312,11 +312,20 @@ fn is_other_floor_by_events(ctx: &ScoringContext<'_>, first: &Stay, second: &Sta
             Metadata::Climb { direction, .. } => Some(direction),
             _ => None,
         });
-    let climbed = directions.fold(0_i32, |climbed, direction| match direction {
-        Direction::Up => climbed.saturating_add(1),
-        Direction::Down => climbed.saturating_sub(1),
-    });
-    climbed != 0
+    lead_elsewhere(directions)
+}
+
+/// Returns whether climbs and rides all lead up, or all lead down. One climb may be several events,
+/// so climbs in both directions may lead back to the same floor.
+fn lead_elsewhere(directions: impl Iterator<Item = Direction>) -> bool {
+    let (mut up, mut down) = (false, false);
+    for direction in directions {
+        match direction {
+            Direction::Up => up = true,
+            Direction::Down => down = true,
+        }
+    }
+    up != down
 }
 
 /// Returns whether a stay was outside the building in which the door is: it ended before the
@@ -378,4 +387,26 @@ fn is_seen_away(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &St
     away.any(|fix| {
         fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The detector splits stairs at long landings, so one floor down and up again may be two
+    /// events down and three up.
+    #[test]
+    fn only_climbs_in_one_direction_lead_to_another_floor() {
+        let (up, down) = (Direction::Up, Direction::Down);
+        for (directions, expected) in [
+            (&[][..], false),
+            (&[up], true),
+            (&[down, down], true),
+            (&[down, up], false),
+            (&[down, down, up, up, up], false),
+        ] {
+            let found = lead_elsewhere(directions.iter().copied());
+            assert_eq!(found, expected, "{directions:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Reads and writes the reviews of decisions.
 
+use porchlight_core::privacy::SessionAccess;
 use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::KeyId;
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
@@ -27,6 +28,9 @@ pub enum ReviewRefused {
     /// The name of the reviewer has more than [`TEXT_CHARS_MAX`] characters.
     #[error("the name of the reviewer has more than {TEXT_CHARS_MAX} characters")]
     LongName,
+    /// A privacy request restricts the session.
+    #[error("the session is restricted")]
+    Restricted,
     /// The tenant has no such session.
     #[error("the session does not exist")]
     NoSession,
@@ -69,6 +73,11 @@ impl TenantSessions<'_> {
         }
         if exceeds(&new.by, TEXT_CHARS_MAX) {
             return Err(ReviewRefused::LongName);
+        }
+        match self.service.access(&row.start) {
+            SessionAccess::Open => {}
+            SessionAccess::Restricted => return Err(ReviewRefused::Restricted),
+            SessionAccess::Erased => return Err(ReviewRefused::NoSession),
         }
         let review = Review {
             state: new.state,

@@ -127,9 +127,11 @@ impl SessionHandle {
         TimestampMs(self.last_received_at_ms.load(Ordering::Relaxed))
     }
 
-    /// Records that a batch was received now, by the wall clock and by the monotonic clock.
-    pub(crate) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
-        self.last_received_at_ms.fetch_max(now.0, Ordering::Relaxed);
+    /// Records a batch that was received at `received_at` and is delivered now, at `uptime_ms` of
+    /// the monotonic clock.
+    pub(crate) fn touch(&self, received_at: TimestampMs, uptime_ms: i64) {
+        self.last_received_at_ms
+            .fetch_max(received_at.0, Ordering::Relaxed);
         let active_at_ms = self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
         // Two batches at the same time may lose one of two updates, which only moves a
         // reconciliation.

@@ -170,7 +170,7 @@ crate::parameters::table! {
         /// differ by 3 m.
         GATE_PACED_M: f32 = 5.0;
         /// The distance back towards the door after which the walk is an approach again, in metres,
-        /// but at most half of the distance from the door: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
+        /// but at most half of the distance from the door: twice the 3 m of `GATE_PACED_M`.
         GATE_AGAIN_M: f32 = 6.0;
         /// The least distance from the door that is a return, in metres: to a van at the kerb.
         GATE_RETURN_M: f32 = 8.0;
@@ -231,12 +231,11 @@ crate::parameters::table! {
 
     /// Vehicles that shake the phone less than a run.
     pub(in crate::detect) mod soft {
-        /// The spread of acceleration that every run exceeds, m/s². Whoever runs leaves the ground at
+        /// The spread of acceleration that every run exceeds, m/s². A runner leaves the ground at
         /// each step, so that the acceleration swings between 0 and 2 g; an arm or a bag takes half
         /// of it. Walks are slower.
         SOFT_STD_MPS2: f32 = 3.0;
-        /// The speed that no walk reaches, m/s: walkers begin to run at 2 to 2.2 m/s. Drives between
-        /// stops begin at this speed (measured).
+        /// The speed that no walk reaches, m/s: walkers begin to run at 2 to 2.2 m/s. Judgement.
         SOFT_MPS_MIN: f32 = 3.0;
         /// The number of consecutive seconds above [`SOFT_STD_MPS2`] that may be a run.
         SOFT_STRONG_SEC_MIN: u8 = 2;

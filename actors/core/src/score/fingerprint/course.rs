@@ -7,9 +7,9 @@
 //! - **Shape**: four successive displacements between the mean places of 16 s each, rounded to a
 //!   grid far above a dither, and hashed. The smallest hashes find candidates.
 //! - **Knots**: some fixes of the whole path. A candidate's places at the times of the knots, after
-//!   the best shift in time and space, show whether it is the same trace. The differences must be
-//!   smaller than the deviations of both traces from an even pace along straight lines: two walks
-//!   along straight streets at one pace have the same shape everywhere. See [`pieces`].
+//!   the best shift in time and space, show whether it is the same trace. The mean square
+//!   of the differences must be at most half of that of each trace's deviations from an even pace
+//!   along straight lines: walks along straight streets at one pace have one shape everywhere. See [`pieces`].
 
 mod pieces;
 

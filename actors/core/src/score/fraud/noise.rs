@@ -174,7 +174,7 @@ fn smooth_signal(fixes: &[Fix]) -> Option<Signal> {
         return None;
     };
     let text = format!(
-        "{} of {} moves {how} follow a line without noise, at a constant speed.",
+        "{} of {} steps between positions {how} follow a line without noise, at a constant speed.",
         evenness.even, evenness.changes
     );
     Some(Signal {

@@ -486,13 +486,13 @@ crate::parameters::table! {
         /// same times, more alike than any two trips, give 3.3 m and more; two of the 146
         /// recordings 8.4 m and more.
         COPY_RESIDUAL_M: f64 = 1.5;
-        /// The knots for which one uniform straight motion is fitted: about 50 s of a walk. Such
-        /// motions follow a straight street, a corner and a halt.
+        /// The number of knots for which one uniform straight motion is fitted: about 50 s of a
+        /// walk. Such motions follow a straight street, a corner and a halt.
         LINE_KNOTS: usize = 8;
-        /// The least knots for which such a motion is fitted: any motion goes through two.
+        /// The least number of knots for which it is fitted: any motion goes through two.
         PIECE_PLACES_MIN: usize = 3;
         /// The mean square difference up to which a trace is a copy, as a share of the mean square
-        /// deviation of both traces from such motions. Independent traces differ by two or more.
+        /// deviation of each trace from such motions. Independent traces give a share of 2 or more.
         DEVIATION_SHARE: f64 = 0.5;
     }
 }

@@ -210,12 +210,19 @@ fn a_wait_at_a_garden_gate_is_not_a_part_of_the_time_at_the_door() {
     }
 }
 
-/// The courier gives the parcel, taps the mark, walks six metres along the corridor, and waits there
-/// for the elevator down. The phone has no barometer, so no ride is detected. The mark lies in the
-/// stay at the door, so the wait is not time at the door, although it begins soon after the mark.
+/// The courier gives the parcel, taps the mark at the door or on the first steps, walks six metres
+/// along the corridor, and waits there for the elevator down. The phone has no barometer, so no ride
+/// is detected. The mark lies in the stay at the door or nearest to it, so the wait is not time at
+/// the door, although it begins soon after the mark.
 #[test]
 fn a_mark_at_the_door_does_not_make_the_wait_behind_it_time_at_the_door() {
-    let script = Script::new(7)
+    for is_late in [false, true] {
+        check_wait_behind_the_mark(is_late);
+    }
+}
+
+fn check_wait_behind_the_mark(is_late: bool) {
+    let at_door = Script::new(7)
         .with(Kit {
             pressure: false,
             ..FULL
@@ -224,9 +231,14 @@ fn a_mark_at_the_door_does_not_make_the_wait_behind_it_time_at_the_door() {
         .walk_to(0.0, -8.0)
         .go_in()
         .walk_to(6.0, 0.0)
-        .stay(20)
-        .mark(MarkName::HandedOver)
-        .stay(2)
+        .stay(20);
+    let leaving = if is_late {
+        let steps = at_door.stay(2).walk_to(4.0, 0.0);
+        steps.mark(MarkName::HandedOver)
+    } else {
+        at_door.mark(MarkName::HandedOver).stay(2)
+    };
+    let script = leaving
         .walk_to(0.0, 0.0)
         .stay(60)
         .walk_to(0.0, -8.0)

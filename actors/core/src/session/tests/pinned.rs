@@ -16,7 +16,7 @@ use crate::session::replay::Replay;
 const PINNED: (u8, &str, &str) = (
     32,
     "eac64825b315e5b7",
-    "e8429361732346277bf8b94abec850239cbbb349ab33706c50e6cf9f38c21df4",
+    "5ca7cf3ef77dd82f1e5c635771f3fc01334d627c88fe686b2beea98df02f7b1c",
 );
 
 /// The hash of all parameters on which the state and the events of a live session depend.

@@ -68,9 +68,9 @@ impl Sums {
     }
 }
 
-/// Returns the mean square distance, per degree of freedom and axis, of the places from the best
-/// `pieces` uniform straight motions, one after the other. In square metres; 0 if the places are too few for
-/// so many pieces.
+/// Returns the mean square distance, per degree of freedom, of the places from the best `pieces`
+/// uniform straight motions, one after the other. The result is in square metres, and 0 if the
+/// places are too few for so many pieces.
 pub(super) fn deviation_m2(places: &[TimedPlace], pieces: usize) -> f64 {
     let count = places.len();
     // The last place of the last piece is given.
@@ -79,7 +79,14 @@ pub(super) fn deviation_m2(places: &[TimedPlace], pieces: usize) -> f64 {
         return 0.0;
     }
     let sums = Sums::of(places);
-    let mut least: Vec<f64> = (0..=count).map(|to| sums.squares(0, to)).collect();
+    let first = (0..=count).map(|to| {
+        if to < PIECE_PLACES_MIN {
+            f64::INFINITY
+        } else {
+            sums.squares(0, to)
+        }
+    });
+    let mut least: Vec<f64> = first.collect();
     for _ in 1..pieces {
         let extended = (0..=count).map(|to| {
             let from = 0..=to.saturating_sub(PIECE_PLACES_MIN);

@@ -21,8 +21,8 @@ pub(super) fn is_behind(ctx: &ScoringContext<'_>, from_ms: u32) -> bool {
         .any(|end_ms| end_ms <= from_ms && from_ms - end_ms <= MERGED_MS)
 }
 
-/// Returns whether a wanted mark lies in a stay, or next to it and in no other stay. A mark that
-/// lies in another stay belongs to that stay.
+/// Returns whether a wanted mark lies in a stay, or next to it and nearer to it in time than to any
+/// other stay.
 pub(super) fn has_own_mark(
     ctx: &ScoringContext<'_>,
     stay: &Stay,
@@ -31,9 +31,13 @@ pub(super) fn has_own_mark(
 ) -> bool {
     let from_ms = stay.from_ms.saturating_sub(MARK_NEAR_MS);
     let to_ms = stay.to_ms.saturating_add(MARK_NEAR_MS);
+    let away_ms = |stay: &Stay, t_ms: u32| {
+        let early_ms = stay.from_ms.saturating_sub(t_ms);
+        early_ms.max(t_ms.saturating_sub(stay.to_ms))
+    };
     let is_elsewhere = |t_ms: u32| {
         all.iter().any(|other| {
-            other.from_ms != stay.from_ms && (other.from_ms..=other.to_ms).contains(&t_ms)
+            other.from_ms != stay.from_ms && away_ms(other, t_ms) < away_ms(stay, t_ms)
         })
     };
     ctx.input.marks.iter().any(|&(t_ms, name)| {
