@@ -78,9 +78,9 @@ fn a_page_offers_exactly_the_actions_that_the_role_allows() {
                 ("subject", id.as_str()),
             ];
             for (path, fields, done) in [
+                (review.as_str(), &most[..], 303),
                 (review.as_str(), &fields[..], 303),
                 (review.as_str(), &long[..], 422),
-                (review.as_str(), &most[..], 303),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
                 ("/console/webhook/pause", &[][..], 404),
                 ("/console/privacy/confirm", &access[..], 200),

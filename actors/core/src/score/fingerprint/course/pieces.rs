@@ -70,7 +70,7 @@ impl Sums {
 
 /// Returns the mean square distance, per degree of freedom, of the places from the best `pieces`
 /// uniform straight motions, one after the other. The result is in square metres, and 0 if the
-/// places are too few for so many pieces.
+/// places are too few for this number of pieces.
 pub(super) fn deviation_m2(places: &[TimedPlace], pieces: usize) -> f64 {
     let count = places.len();
     // The last place of the last piece is given.
