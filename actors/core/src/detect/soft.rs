@@ -37,10 +37,9 @@ impl SoftMove {
     /// Processes the next second and the speed that its fix shows. Returns the time since which a
     /// vehicle moves.
     pub(super) fn observe(&mut self, window: &Window, leg: Option<&Leg>) -> Option<u32> {
-        let is_old = window.t_ms.saturating_sub(self.newest_ms) > self.holds_ms;
         let Some(motion) = window.motion else {
             // Without acceleration there is no gait to explain.
-            if is_old {
+            if self.has_expired(window.t_ms) {
                 self.end();
             }
             return None;
@@ -56,7 +55,7 @@ impl SoftMove {
         // Counted steps show a walk. Fast fixes are then errors.
         if window.steps.is_some_and(|steps| steps > 0)
             || self.strong_sec >= SOFT_STRONG_SEC_MIN
-            || window.t_ms.saturating_sub(self.newest_ms) > self.holds_ms
+            || self.has_expired(window.t_ms)
         {
             self.end();
         }
@@ -101,6 +100,11 @@ impl SoftMove {
         self.is_vehicle |= self.newest_ms.saturating_sub(self.first_ms) >= min_ms;
     }
 
+    /// Returns whether the newest fix no longer counts.
+    fn has_expired(&self, now_ms: u32) -> bool {
+        now_ms.saturating_sub(self.newest_ms) > self.holds_ms
+    }
+
     fn end(&mut self) {
         (self.since_ms, self.is_vehicle) = (None, false);
     }
@@ -123,7 +127,10 @@ mod tests {
     /// fixes go on.
     #[test]
     fn no_vehicle_stays_possible_without_acceleration() {
-        let mut soft = SoftMove::default();
+        let mut soft = SoftMove {
+            stood_ms: Some(0),
+            ..SoftMove::default()
+        };
         let leg = Leg {
             from_ms: 0,
             to_ms: 1_000,
@@ -134,10 +141,8 @@ mod tests {
             is_carried: true,
             gait: None,
         };
-        let (stood_ms, since_ms) = (Some(0), Some(0));
-        soft.stood_ms = stood_ms;
         soft.observe_leg(&Window::default(), &leg);
-        assert_eq!(soft.since_ms, since_ms);
+        assert_eq!(soft.since_ms, Some(0));
         assert!(soft.possible_sec(2_000) > 0);
         for number in 2..60 {
             let window = Window {
